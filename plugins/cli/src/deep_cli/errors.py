@@ -172,7 +172,7 @@ def _provider_error(error: ModelAPIError, model: str) -> ErrorLine:
     elif isinstance(error, exceptions.ModelNotFoundError) or status == 404:
         way = f"no such model or address{code}: check --model and the provider's base URL"
     elif end is not None and end.kind == "overflow":
-        way = _too_large(error, code)
+        way, cause = f"{end.words}{code}", ""
     elif isinstance(error, exceptions.ModelQuotaExceededError):
         way = f"the account's quota is used up{code}: check the provider's billing page"
     elif isinstance(error, exceptions.ModelRateLimitError) or status == 429:
@@ -187,11 +187,6 @@ def _provider_error(error: ModelAPIError, model: str) -> ErrorLine:
     else:
         way = f"the provider refused the request{code}; --verbose shows all of it"
     return ErrorLine(f"{model or error.model_name}: {way}" + (f" [{cause}]" if cause else ""))
-
-
-def _too_large(error: ModelAPIError, code: str) -> str:
-    notes = "; ".join(getattr(error, "__notes__", []))
-    return notes or f"the conversation no longer fits the model's window{code}: use a larger model, or a smaller task"
 
 
 def _when(end: End | None) -> str:

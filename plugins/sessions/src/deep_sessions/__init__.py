@@ -246,10 +246,10 @@ __getattr__, __dir__ = lazy_exports(
 
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
-    """Add the slots of a run, and the title of a session."""
-    from .slot import JOURNAL, SEATS, STEPS, TITLE
+    """Add the slots of a run, the title of a session, and the window of the model."""
+    from .slot import JOURNAL, SEATS, STEPS, TITLE, WINDOW
 
-    return [JOURNAL, STEPS, SEATS, TITLE]
+    return [JOURNAL, STEPS, SEATS, TITLE, WINDOW]
 
 
 @hookimpl

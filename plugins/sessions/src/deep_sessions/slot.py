@@ -5,14 +5,27 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deep_core import StateSlot
 
 if TYPE_CHECKING:
     from .journal import Journal
 
-__all__ = ["ASIDE", "CALL", "JOURNAL", "KEPT_PROMPT", "RESPONSE_KEY", "SEATS", "STEPS", "TITLE", "Seats", "Steps"]
+__all__ = [
+    "ASIDE",
+    "CALL",
+    "JOURNAL",
+    "KEPT_PROMPT",
+    "RESPONSE_KEY",
+    "SEATS",
+    "STEPS",
+    "TITLE",
+    "WINDOW",
+    "Seats",
+    "Steps",
+    "Window",
+]
 
 RESPONSE_KEY = "deep"
 """Where a response's metadata has its key."""
@@ -51,6 +64,18 @@ class Seats:
     free: asyncio.Semaphore
 
 
+class Window(NamedTuple):
+    """The window of a model.
+
+    Attributes:
+        tokens: its size.
+        source: who says so: `server`, `list` (Pydantic AI's profile, genai-prices) or `overflow`.
+    """
+
+    tokens: int
+    source: str
+
+
 def _none() -> Any:
     return None
 
@@ -68,3 +93,5 @@ TITLE: StateSlot[str] = StateSlot("session_title", str, str)
 """The title that a person gave to the session; "" for none: it has the beginning of its first message then."""
 SEATS: StateSlot[Seats | None] = StateSlot("session_seats", object, _none, persist=False)  # type: ignore[arg-type]
 """Limits the calls that execute at once."""
+WINDOW: StateSlot[Window | None] = StateSlot("model_window", object, _none, persist=False)  # type: ignore[arg-type]
+"""The window of the model of the request under way; None if nothing says it. Other plugins read it by its name."""

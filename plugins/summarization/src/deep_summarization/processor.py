@@ -218,8 +218,13 @@ class SummarizationProcessor:
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
     def _window(self, ctx: RunContext[Any] | None) -> int:
-        known = self.max_input_tokens or window_of(ctx.model if ctx is not None else self.model)
-        return known or self.fallback_window or DEFAULT_WINDOW
+        known = window_of(ctx.model if ctx is not None else self.model)
+        session = _session(ctx)
+        if session is not None and (said := session.state.get("model_window")) is not None:
+            known = said.tokens  # deep-sessions asked the server, or an overflow showed it
+            if said.source == "overflow" and self.max_input_tokens is not None:
+                return min(known, self.max_input_tokens)
+        return self.max_input_tokens or known or self.fallback_window or DEFAULT_WINDOW
 
     def _fixed(self, ctx: RunContext[Any] | None, messages: Sequence[ModelMessage]) -> int:
         """Tokens in every request: the instructions and the visible tools."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from inspect import isawaitable, signature
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UserError
@@ -14,9 +17,12 @@ from pydantic_ai.tools import RunContext
 
 from deep_core import ConfigError, DeepAgentDeps, RetryEvent
 
-from ..slot import CALL, JOURNAL
+from ..slot import CALL, JOURNAL, WINDOW
+from .ends import RequestFailed
 from .model import INSIDE, GuardedModel
+from .overflow import effective_window, too_large
 from .patience import Patience
+from .windows import find_window, known_window, learn_window
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
@@ -58,8 +64,12 @@ class Requests(AbstractCapability[Any]):
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Note the run."""
+        """Note the run, and how much fits into the model's window."""
         _RUN.set(ctx)
+        deps: object = ctx.deps
+        # The first message has nothing before it that could be left out.
+        if len(request_context.messages) > 1 and isinstance(deps, DeepAgentDeps) and (model := _real(ctx)) is not None:
+            deps.state[WINDOW] = await find_window(model)
         return request_context
 
     def get_wrapper_model(self, model: Model[Any]) -> Model[Any]:
@@ -126,9 +136,37 @@ class Requests(AbstractCapability[Any]):
         messages: list[ModelMessage],
         parameters: ModelRequestParameters,
         end: End,
-    ) -> list[ModelMessage] | None:
-        """Return messages that fit into the window; None if there are none."""
-        return None
+    ) -> list[ModelMessage]:
+        """Return messages that fit into the window, as the plugins that reduce histories make them.
+
+        Raises:
+            RequestFailed: there are none; it names the largest parts.
+        """
+        deps: object = ctx.deps if ctx is not None else None
+        tokens = effective_window(end, messages, parameters)
+        asked = (_real(ctx) if ctx is not None else None) or model
+        learn_window(asked, tokens)
+        reduced = messages
+        if ctx is not None and isinstance(deps, DeepAgentDeps):
+            deps.state[WINDOW] = known_window(asked)
+            for reducer in self._reducers():
+                made = reducer(replace(ctx, messages=[*reduced]), [*reduced])
+                reduced = await made if isawaitable(made) else made
+        if len(reduced) < len(messages):
+            return reduced
+        raise RequestFailed(model.model_name, replace(end, words=too_large(end, messages, parameters)))
+
+    def _reducers(self) -> list[Callable[..., Any]]:
+        """Return the processors that reduce and take a run: others cannot know the window."""
+        found = self._context.collect("deep_history_processors")
+        reducers = [each.value.fn for each in found if each.value.phase == "reduce"]
+        return [reducer for reducer in reducers if len(signature(reducer).parameters) > 1]
+
+
+def _real(ctx: RunContext[Any]) -> Model[Any] | None:
+    """Return the model of a run; None for one that only speaks."""
+    model: object = ctx.model
+    return cast("Model[Any]", model) if isinstance(model, Model) else None
 
 
 def _has_next(asked: object, model: Model[Any]) -> bool:

@@ -58,8 +58,8 @@ class Desk(Protocol):
         messages: list[ModelMessage],
         parameters: ModelRequestParameters,
         end: End,
-    ) -> list[ModelMessage] | None:
-        """Return messages that fit into the window; None if there are none."""
+    ) -> list[ModelMessage]:
+        """Return messages that fit into the window. Raises RequestFailed: there are none."""
         ...
 
 
@@ -193,10 +193,12 @@ class _Work:
             end = end_of_error(final, in_request=True)
             if end is not None and end.kind == "overflow" and not self._shortened:
                 self._shortened = True
-                shorter = await self.desk.shorter(self.ctx, model, self._messages, self.parameters, end)
-                if shorter is not None:
-                    self._messages = shorter if self._several else model.prepare_messages(shorter, self.parameters)
-                    return
+                try:
+                    shorter = await self.desk.shorter(self.ctx, model, self._messages, self.parameters, end)
+                except RequestFailed as full:
+                    raise full from final
+                self._messages = shorter if self._several else model.prepare_messages(shorter, self.parameters)
+                return
             if end is None or not end.retryable or isinstance(final, ModelAPIError | BaseExceptionGroup):
                 raise
             raise RequestFailed(model.model_name, end, str(final)) from final

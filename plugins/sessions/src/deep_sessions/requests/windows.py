@@ -1,0 +1,130 @@
+"""How many tokens fit into a model's window, as the server, the provider's list or an overflow says.
+
+A server is asked once in a process. Public clouds are not asked: their answers do not say it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+import httpx2
+
+from ..slot import Window
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+__all__ = ["find_window", "known_window", "learn_window"]
+
+PATIENCE = 2.0
+"""Seconds for each question to a server."""
+CLOUDS = re.compile(
+    r"(^|\.)(openai\.com|azure\.com|anthropic\.com|googleapis\.com|amazonaws\.com|mistral\.ai|groq\.com|x\.ai|deepseek\.com"
+    r"|cohere\.com|huggingface\.co|together\.xyz|fireworks\.ai|cerebras\.ai)$"
+)
+_SIZES = ("n_ctx", "max_model_len", "context_length", "max_context_length", "context_window")
+"""The names by which servers say the size, the one that holds first."""
+
+
+_KNOWN: dict[str, Window | None] = {}
+
+
+def _key(model: Model[Any]) -> str:
+    return f"{model.base_url or model.system} {model.model_name}"
+
+
+def known_window(model: Model[Any]) -> Window | None:
+    """Return what is known now, without asking."""
+    known = _KNOWN.get(_key(model))
+    if known is not None:
+        return known
+    listed = model.context_window
+    return None if listed is None else Window(listed, "list")
+
+
+async def find_window(model: Model[Any]) -> Window | None:
+    """Return the window of a model; ask its server if nobody has."""
+    key = _key(model)
+    if key not in _KNOWN:
+        _KNOWN[key] = None  # before the question: a second request does not wait for it
+        host = urlsplit(model.base_url or "").hostname
+        if host is not None and not CLOUDS.search(host):
+            tokens = await _ask(model)
+            _KNOWN[key] = None if tokens is None else Window(tokens, "server")
+    return known_window(model)
+
+
+def learn_window(model: Model[Any], tokens: int) -> None:
+    """Note the window that an overflow showed."""
+    known = _KNOWN.get(_key(model))
+    if known is None or tokens < known.tokens:
+        _KNOWN[_key(model)] = Window(tokens, "overflow")
+
+
+async def _ask(model: Model[Any]) -> int | None:
+    base = (model.base_url or "").rstrip("/")
+    root, name = base.removesuffix("/v1"), model.model_name
+    key: object = getattr(getattr(model, "client", None), "api_key", None)
+    headers = {"authorization": f"Bearer {key}"} if isinstance(key, str) and key else {}
+    async with httpx2.AsyncClient(timeout=PATIENCE, headers=headers) as client:
+
+        async def get(url: str) -> Any:
+            return await _json(client.get(url))
+
+        async def props() -> int | None:  # llama.cpp
+            return _size(await get(f"{root}/props"), "default_generation_settings")
+
+        async def loaded() -> int | None:  # ollama: what is loaded has the size that holds
+            return _size(_named(await get(f"{root}/api/ps"), "models", name))
+
+        async def shown() -> int | None:  # ollama
+            said = await _json(client.post(f"{root}/api/show", json={"model": name}))
+            found = re.search(r"^num_ctx\s+(\d+)", str(_of(said, "parameters") or ""), re.M)
+            return int(found[1]) if found else None
+
+        async def studio() -> int | None:  # LM Studio
+            said = _named(await get(f"{root}/api/v0/models"), "data", name)
+            return _number(_of(said, "loaded_context_length")) or _size(said)
+
+        async def models() -> int | None:  # vLLM, llama.cpp, OpenRouter, SGLang
+            said = _named(await get(f"{base}/models"), "data", name)
+            return _size(said, "meta") or _size(said)
+
+        questions: Sequence[Callable[[], Awaitable[int | None]]] = (models, props, loaded, shown, studio)
+        for question in questions:
+            if (tokens := await question()) is not None:
+                return tokens
+    return None
+
+
+async def _json(answer: Awaitable[httpx2.Response]) -> Any:
+    """Return the body of an answer; None if there is none: most servers know one of the questions."""
+    try:
+        response = await answer
+        return response.json() if response.is_success else None
+    except (httpx2.HTTPError, ValueError):
+        return None
+
+
+def _of(said: Any, name: str) -> Any:
+    return cast("Mapping[str, Any]", said).get(name) if isinstance(said, Mapping) else None
+
+
+def _named(said: Any, where: str, name: str) -> Any:
+    """Return the entry of a model; the only one, if a server calls it otherwise."""
+    found = _of(said, where)
+    entries = cast("list[Any]", found) if isinstance(found, list) else []
+    named = [each for each in entries if name in (_of(each, "id"), _of(each, "name"), _of(each, "model"))]
+    return named[0] if named else entries[0] if len(entries) == 1 else None
+
+
+def _size(said: Any, below: str | None = None) -> int | None:
+    said = _of(said, below) if below is not None else said
+    return next((size for name in _SIZES if (size := _number(_of(said, name))) is not None), None)
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 256 else None
