@@ -92,6 +92,7 @@ def walk(
         tests,
         "As you say: the tests of `money` only.\n",
         explain,
+        "Six files, one line each.\n",
         "I am here.\n",
         "It is a list of invoices.\n",
         Call("write_file", {"path": "NOTES.md", "content": "Half a cent goes up.\n"}),
@@ -175,6 +176,8 @@ def _stop(chat: Terminal, tests: Slow, explain: Slow) -> None:
     chat.prompt("never mind")
     chat.type(CTRL_C)
     chat.prompt()
+    chat.say("/retry")
+    chat.expect("Six files, one line each.")
     chat.say("Are you there?")
     chat.expect("I am here.")
 
