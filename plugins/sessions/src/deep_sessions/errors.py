@@ -166,9 +166,10 @@ class ModelError(AgentError):
     code = "model_error"
     category = "model"
 
-    def __init__(self, message: str, *, end: End | None = None) -> None:
+    def __init__(self, message: str, *, retryable: bool = False, end: End | None = None) -> None:
         super().__init__(message)
         self.end = end
+        self.retryable = retryable  # type: ignore[misc]
         if end is not None:
             self.code = end.code  # type: ignore[misc]
             self.retryable = end.retryable  # type: ignore[misc]
