@@ -25,6 +25,8 @@ def project(folder: Path) -> dict[str, Any]:
 
 NAMES = {project(folder)["name"]: folder for folder in PROJECTS}
 FIRST_PARTY = sorted(name for name in NAMES if not name.startswith("acme-"))
+MODULES = {"deep-agent-core": "deep_core", "deep-mcp-client": "deep_mcp"}
+"""Distribution -> its module, where the index would refuse a distribution called like it."""
 PLUGINS = {
     name: sorted(project(NAMES[name]).get("entry-points", {}).get("deep", {}))
     for name in FIRST_PARTY
@@ -101,8 +103,9 @@ def test_every_wheel_is_typed_and_holds_its_package_alone(wheels: Mapping[str, P
         else:
             # The script `deep` stands outside the package, whose import Ctrl-C would end with a traceback.
             script = {"deep_command.py"} if name == "deep-cli" else set[str]()
-            assert packages == {name.replace("-", "_"), *script}
-            assert f"{name.replace('-', '_')}/py.typed" in files
+            module = MODULES.get(name, name.replace("-", "_"))
+            assert packages == {module, *script}
+            assert f"{module}/py.typed" in files
             assert not [file for file in files if file.split("/")[1:2] == ["tests"] or "__pycache__" in file]
 
 
