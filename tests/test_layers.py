@@ -30,7 +30,7 @@ UP_FOR_TYPES = {
 """
 LAYERS = [
     *("deep_core.names", "deep_core.lazy", "deep_core.errors", "deep_core.tracing", "deep_core.parameters"),
-    "deep_core.tables",
+    *("deep_core.tables", "deep_core.frozen"),
 ]
 """Modules of the root that both layers stand on."""
 

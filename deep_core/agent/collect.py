@@ -16,7 +16,7 @@ from ..plugins.contributions import Contribution, InterruptOn, Processor
 from ..plugins.dispatch import Incidents
 from ..plugins.options import PluginOptions, validate_options
 from ..plugins.registry import specs_of
-from .config import read_agent_config, restricted_layers
+from .config import agent_values, read_agent_config, restricted_layers
 from .context import AgentContext
 from .plan import Contributed
 from .policy.rules import Rules
@@ -50,6 +50,7 @@ class Collection:
         kernel: who makes the agent.
         config: the layers of configuration, with the caller's on top.
         agent_config: `[agent]`, validated.
+        config_keys: the dotted keys of `[agent]` that a layer sets.
         settings: `[plugins.x]` of each plugin that the caller does not leave out.
         options: the validated options of plugins.
         rules: what the policy will say of tools.
@@ -69,30 +70,23 @@ class Collection:
         self.caller = kernel.caller.recording(self.incidents)
         self.config = spec.configured()
         self.agent_config = read_agent_config(self.config)
+        self.config_keys = frozenset(agent_values(self.config)[1])
+        self.depth = spec.depth
         models = kernel.option_models(self._drop)
         self.spec = self._spec = spec = spec.resolve_typed(models)
         self.settings = {name: self.config.plugin(name) for name in kernel.active if name not in spec.without}
         self.plugins = [name for name, own in self.settings.items() if own.enabled and name not in self._dropped]
-        self.options = self._options(models)
+        self.options: Mapping[str, PluginOptions] = self._options(models)
         self.native_kinds = frozenset({*spec.given.get("native_tools", ()), *self.agent_config.native_tools})
         self._rights = {"approvers": self._named("approvers"), "innermost": self._named("innermost")}
         self.rules = self._rules()
+        self.asks = self.rules.asks
         self.contexts = {name: AgentContext(name, self) for name in (*self.kept, "app")}
         self._collected: dict[str, list[Contribution[Any]]] = {}
         self._resting: set[tuple[str, str]] = set()
         self.workspaces: Workspaces | None = None
         self.observers = Observers()
         self.make_subagent: Callable[[Model | str | None, Mapping[str, Any]], Agent[Any, Any]] | None = None
-
-    @property
-    def depth(self) -> int:
-        """The number of agents above this one."""
-        return self.spec.depth
-
-    @property
-    def asks(self) -> bool:
-        """Whether calls can wait for approval."""
-        return self.rules.asks
 
     @property
     def kept(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, Field, JsonValue, ValidationErro
 from tool_expressions import checked_expression
 
 from ..errors import ConfigError, suggest
+from ..frozen import frozen
 from ..plugins.config import Config, model_parts, put_at, table_at
 from ..plugins.options import Documented
 
@@ -60,7 +61,21 @@ Expression = Annotated[str, AfterValidator(checked_expression)]
 _VARIABLE = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 
 
-class Identity(Documented):
+class Section(Documented):
+    """A part of the configuration. It is data, frozen to its depth.
+
+    What it does follows from its values alone: a value that equals its default is not set, whether it was written or
+    not, so equal configurations behave equally, also after a round trip through JSON.
+    """
+
+    @model_validator(mode="after")
+    def _frozen(self) -> Self:
+        for name, value in vars(self).items():
+            vars(self)[name] = frozen(value)  # the model itself is frozen
+        return self
+
+
+class Identity(Section):
     """Who the agent is."""
 
     name: str = Field(default="agent", pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")
@@ -69,13 +84,13 @@ class Identity(Documented):
     """What the agent is for, in traces."""
 
 
-class Prompt(Documented):
+class Prompt(Section):
     """The base prompt."""
 
     system: str = Field(default="", max_length=200_000)
     """The application's own instructions; plugins' sections follow it."""
     variables: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
-    """What replaces `{{name}}` in `system`. Once this is set, every name in `system` needs a value."""
+    """What replaces `{{name}}` in `system`. With one, every name in `system` needs a value."""
     append_time_hint: bool = False
     """Whether the prompt has the date, without a clock time."""
     append_runtime_hint: bool = True
@@ -85,11 +100,14 @@ class Prompt(Documented):
 
     @model_validator(mode="after")
     def _names_known(self) -> Self:
-        if "variables" in self.model_fields_set:
-            unknown = {*_VARIABLE.findall(self.system)} - self.variables.keys()
-            if unknown:
-                raise ValueError(f"system has {{{{{min(unknown)}}}}}, and variables has no {min(unknown)!r}")
+        if self.variables:
+            self.check_names()
         return self
+
+    def check_names(self) -> None:
+        """Raise a ValueError if `system` has a name without a value."""
+        if unknown := {*_VARIABLE.findall(self.system)} - self.variables.keys():
+            raise ValueError(f"system has {{{{{min(unknown)}}}}}, and variables has no {min(unknown)!r}")
 
     @property
     def text(self) -> str:
@@ -98,7 +116,7 @@ class Prompt(Documented):
         return _VARIABLE.sub(lambda match: known.get(match[1], match[0]), self.system)
 
 
-class Retry(Documented):
+class Retry(Section):
     """Repeated model requests after errors that pass."""
 
     max_attempts: int | None = Field(default=None, ge=1, le=10)
@@ -110,7 +128,7 @@ class Retry(Documented):
     """How long a request waits in all, in milliseconds. If the provider asks to wait longer, the run ends at once."""
 
 
-class ModelSection(Documented):
+class ModelSection(Section):
     """Which model answers, and how."""
 
     provider: str | None = None
@@ -192,7 +210,7 @@ class ModelSection(Documented):
         return {"tool_choice": "required" if self.tool_choice == "required" else [self.tool_choice]}
 
 
-class Models(Documented):
+class Models(Section):
     """The models of single roles. None means the model of the run."""
 
     summary: str | None = None
@@ -201,7 +219,7 @@ class Models(Documented):
     """Works in subagents whose type names no model."""
 
 
-class ToolsPolicy(Documented):
+class ToolsPolicy(Section):
     """Which tools the agent has."""
 
     enabled: Annotated[bool, Narrows(never=True)] = True
@@ -216,7 +234,7 @@ class ToolsPolicy(Documented):
     """How many calls a run may make. A batch that would pass it ends the run before it starts."""
 
 
-class RuntimePolicy(Documented):
+class RuntimePolicy(Section):
     """Where the agent works."""
 
     profile: str | None = None
@@ -227,7 +245,7 @@ class RuntimePolicy(Documented):
     """The folder that the workspace works in: it exists, and is below the backend's directory."""
 
 
-class Context(Documented):
+class Context(Section):
     """What of a conversation a request sends."""
 
     max_input_tokens: int = Field(default=128_000, ge=1024, le=10_000_000)
@@ -238,7 +256,7 @@ class Context(Documented):
     """Whether plugins may replace old messages by a summary. False: a conversation that is too long is an error."""
 
 
-class Loop(Documented):
+class Loop(Section):
     """How long a run may go on."""
 
     max_iterations: int = Field(default=50, ge=1, le=1000)
@@ -250,12 +268,13 @@ class Loop(Documented):
 
     @model_validator(mode="after")
     def _rounds_end(self) -> Self:
-        if "max_tool_rounds" in self.model_fields_set and self.max_tool_rounds >= self.max_iterations:
+        default = type(self).model_fields["max_tool_rounds"].default  # fits by itself: fewer requests, fewer rounds
+        if self.max_tool_rounds != default and self.max_tool_rounds >= self.max_iterations:
             raise ValueError(f"max_tool_rounds must be below max_iterations, which is {self.max_iterations}")
         return self
 
 
-class Session(Documented):
+class Session(Section):
     """How sessions are stored."""
 
     auto_create: bool = True
@@ -264,7 +283,7 @@ class Session(Documented):
     """Whether the pieces of a message are stored too, for debugging."""
 
 
-class Observability(Documented):
+class Observability(Section):
     """What a run reports."""
 
     enable_trace: bool = False
@@ -275,7 +294,7 @@ class Observability(Documented):
     """The level of this agent's logger."""
 
 
-class Budget(Documented):
+class Budget(Section):
     """What may be used. None is no limit."""
 
     requests: int | None = Field(default=None, ge=1)
@@ -286,7 +305,7 @@ class Budget(Documented):
     """US dollars, by the provider's list prices."""
 
 
-class Limits(Documented):
+class Limits(Section):
     """Budgets, subagents included. A request that would begin after one is spent ends the run."""
 
     run: Budget = Budget()
@@ -299,7 +318,7 @@ class Limits(Documented):
     """Of all sessions of an owner that were used on one day (UTC)."""
 
 
-class AgentConfig(Documented):
+class AgentConfig(Section):
     """What an agent is and may do, as data."""
 
     schema_version: Literal[1] = 1
@@ -354,8 +373,10 @@ def read_agent_config(config: Config) -> AgentConfig:
 
 def check_honored(config: Config, plugins: Collection[str]) -> None:
     """Check that the plugins honor each key that the trusted layers set. Raises ConfigError."""
-    _, sources = agent_values(config)
+    merged, sources = agent_values(config)
     for dotted, source in sources.items():
+        if value_at(merged, dotted) is None:
+            continue  # no value asks for nothing
         for key, plugin in HONORED_BY.items():
             if plugin not in plugins and f"{dotted}.".startswith(f"{key}."):
                 raise ConfigError(f"{source}: agent.{key}: needs deep-{plugin}: pip install deep-{plugin}")
@@ -377,6 +398,14 @@ def agent_values(config: Config) -> tuple[dict[str, Any], dict[str, str]]:
                 put_at(merged, path, value)
                 sources[dotted] = layer.source
     return merged, sources
+
+
+def value_at(data: Mapping[str, Any], dotted: str) -> object:
+    """Return the value at a dotted key of merged values."""
+    value: Any = data
+    for part in dotted.split("."):
+        value = value[part]
+    return value
 
 
 def _leaves(data: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -34,35 +34,13 @@ RunHook = Literal["deep_check_call", "deep_run_event"]
 class Making(Protocol):
     """What a context asks of the agent that it belongs to, while that is made and afterwards."""
 
-    @property
-    def kernel(self) -> PluginKernel:
-        """Who makes the agent."""
-        ...
-
-    @property
-    def config(self) -> Config:
-        """The layers of the agent's configuration."""
-        ...
-
-    @property
-    def agent_config(self) -> AgentConfig:
-        """`[agent]`."""
-        ...
-
-    @property
-    def options(self) -> Mapping[str, PluginOptions]:
-        """The validated options of plugins."""
-        ...
-
-    @property
-    def depth(self) -> int:
-        """The number of agents above this one."""
-        ...
-
-    @property
-    def asks(self) -> bool:
-        """Whether calls can wait for approval."""
-        ...
+    kernel: PluginKernel
+    config: Config
+    agent_config: AgentConfig
+    config_keys: frozenset[str]
+    options: Mapping[str, PluginOptions]
+    depth: int
+    asks: bool
 
     @property
     def observers(self) -> Observers:
@@ -114,9 +92,18 @@ class AgentContext(PluginContext):
         super().__init__(plugin, making.kernel, partial(making.options.get, plugin))
         self.config = making.agent_config
         self.config_files = making.config.protected
+        self._keys = making.config_keys
         self.depth = making.depth
         self.asks = making.asks
         self._making = making
+
+    def sets(self, *keys: str) -> bool:
+        """Whether the configuration sets one of these keys of `[agent]`, or a key below: `context.sets("loop")`.
+
+        A file, a mapping or the environment sets what it writes. An `AgentConfig` is a value: it sets what differs from
+        the default.
+        """
+        return any(f"{known}.".startswith(f"{key}.") for key in keys for known in self._keys)
 
     def collect(self, hook: str) -> tuple[Contribution[Any], ...]:
         """Return the contributions to a hook of an earlier phase, or to one that this plugin owns.

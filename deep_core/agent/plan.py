@@ -112,6 +112,12 @@ class Plan:
         return {capability.id or "": plugin for plugin, capability in self.capabilities}
 
     @property
+    def tool_names(self) -> set[str]:
+        """Every tool that there is, also those that rules withhold; those of a server once it has listed them."""
+        static = (member.static_definitions() or () for member in self.toolbox.members)
+        return self.policy.tools.names | {definition.name for found in static for definition in found}
+
+    @property
     def guards(self) -> set[str]:
         """The plugins that check calls or redact texts: a subagent is not made without them."""
         redactors = (c.plugin for c in self.contributed.to("deep_history_processors") if c.value.phase == "redact")

@@ -161,7 +161,7 @@ class CallerSpec:
         if given is None:
             return config
         if isinstance(given, AgentConfig):
-            layers = (ConfigLayer("code", {"agent": given.model_dump(exclude_unset=True)}),)
+            layers = (ConfigLayer("code", {"agent": given.model_dump(exclude_defaults=True)}),)
         else:
             explicit = load_config(given, files=False)
             layers = explicit.layers

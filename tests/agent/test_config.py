@@ -54,7 +54,7 @@ def test_a_key_that_only_a_plugin_honors_needs_the_plugin(key: str) -> None:
         ({"prompt": {"system": object()}}, "agent.prompt.system"),
         ({"prompt": {"system": "x" * 200_001}}, "agent.prompt.system"),
         ({"prompt": {"variables": {"f": lambda: 1}}}, "agent.prompt.variables"),
-        ({"prompt": {"system": "{{x}}", "variables": {}}}, r"agent.prompt.*variables has no 'x'"),
+        ({"prompt": {"system": "{{x}}", "variables": {"y": 1}}}, r"agent.prompt.*variables has no 'x'"),
         ({"model": {"temperature": 2.1}}, "agent.model.temperature"),
         ({"model": {"max_tokens": 0}}, "agent.model.max_tokens"),
         ({"model": {"timeout_ms": 0}}, "agent.model.timeout_ms"),

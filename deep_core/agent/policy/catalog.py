@@ -75,6 +75,11 @@ class Catalog:
             self.rules.check([*map(tool_facts, definitions), *seen, *self._replaced.values()])
             self._pending = None  # only now: a rule that matches nothing must also stop the next run
 
+    @property
+    def names(self) -> set[str]:
+        """The names of all tools that the rules were asked about, withheld ones too."""
+        return {*self._said}
+
     def shows(self, definition: ToolDefinition) -> bool:
         """Whether the model sees the tool and may call it."""
         return self.of(definition).shown

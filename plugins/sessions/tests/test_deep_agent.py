@@ -152,7 +152,8 @@ async def test_G11_the_configuration_is_frozen_to_its_depth() -> None:
     agent = await create(said, put, config=mine)
     before = config_digest(agent.get_config())
     mine["interrupt_on"]["put"] = False
-    agent.get_config().interrupt_on["put"] = False  # type: ignore[index]
+    with pytest.raises(TypeError, match="frozen"):
+        agent.get_config().interrupt_on["put"] = False  # type: ignore[index]
     assert config_digest(agent.get_config()) == before
     assert (await agent.run("go")).status == "awaiting_human"
     assert agent.get_state().status == "awaiting_human"
@@ -924,7 +925,9 @@ async def test_G11_variables_are_frozen_too() -> None:
     agent = await create(Scripted("end"), config=mine)
     before = config_digest(agent.get_config())
     mine["prompt"]["variables"]["a"]["b"].append(2)
-    agent.get_config().prompt.variables["a"] = 2
+    for change in (lambda held: held.update(a=2), lambda held: held["a"]["b"].append(2)):
+        with pytest.raises(TypeError, match="frozen"):
+            change(agent.get_config().prompt.variables)
     assert config_digest(agent.get_config()) == before
 
 

@@ -255,12 +255,11 @@ def deep_state() -> list[StateSlot[Any]]:
 @hookimpl
 def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
     """Add the hints that `[agent.prompt]` sets."""
-    prompt = context.config.prompt
-    if not prompt.model_fields_set & {"append_time_hint", "append_runtime_hint"}:
+    if not context.sets("prompt.append_time_hint", "prompt.append_runtime_hint"):
         return []
     from .hints import hints
 
-    return hints(context.config)
+    return hints(context)
 
 
 @hookimpl(before=["prompted_tools"])  # what wraps a model stands inside of what sends its requests again

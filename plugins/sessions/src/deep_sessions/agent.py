@@ -29,6 +29,7 @@ from typing_extensions import Unpack
 
 from deep_core import (
     AgentConfig,
+    ConfigError,
     PluginError,
     PluginKernel,
     create_deep_agent,
@@ -36,7 +37,7 @@ from deep_core import (
     default_kernel,
     explain,
 )
-from deep_core.plugin_api import Config, ConfigLayer, read_agent_config, suggest
+from deep_core.plugin_api import Config, ConfigLayer, DeepCapability, read_agent_config, suggest
 
 from .capability import session_capabilities
 from .deltas import stored_deltas, text_of
@@ -161,7 +162,7 @@ class DeepAgent:
         if taken := {"model", "config", "kernel", "backend", "tools"} & parameters.keys():
             raise TypeError(f"DeepAgent.create({min(taken)}=…): AgentDeps has it, or config=… or tools=…")
         kernel = deps.kernel or default_kernel()
-        given, normal = read_config(config), effective_config(config, kernel, has_runtime=_has_runtime(deps))
+        given, normal = read_config(config), effective_config(config, kernel)
         missing = [name for name in ("model", "session_store") if getattr(deps, name) is None]
         if "model" in missing and normal.model.id is not None:
             missing.remove("model")
@@ -191,9 +192,7 @@ class DeepAgent:
 
     def _new_agent(self, config: AgentConfig, registry: ToolRegistry, **instead: Any) -> Agent[Any, Any]:
         given = {**self._parameters, **instead}
-        # `Agent.run` ends a run by itself, which costs nothing; see `_choose`.
-        loop = config.loop.model_dump(exclude={"max_run_duration_ms"})
-        config = AgentConfig.model_validate({**config.model_dump(exclude_unset=True), "loop": loop})
+        settings = {"agent": in_force(config, self._kernel, has_runtime=_has_runtime(self._deps))}
         given["capabilities"] = [*session_capabilities(), self._steps, *given.get("capabilities", ())]
         if self._deps.runtime is not None:
             given["backend"] = self._deps.runtime
@@ -201,7 +200,7 @@ class DeepAgent:
             given["backend"] = "local"
         try:
             return create_deep_agent(
-                self._deps.model, config=config, kernel=self._kernel, tools=registry.tools(self), **given
+                self._deps.model, config=settings, kernel=self._kernel, tools=registry.tools(self), **given
             )
         except PluginError as error:
             if "provides a backend" in str(error) and registry.needs_runtime():
@@ -255,7 +254,7 @@ class DeepAgent:
         if not is_text(run_id) or "~" in run_id:
             raise UsageError(f"run_id={run_id!r}: give it text without '~', which marks the attempts of a run")
         if request.allowed_tools is not None:
-            known = [tool.name for tool in self.get_tools()]
+            known = {tool.name for tool in self.get_tools()} | _tool_names(self._runner.agent)
             if unknown := set(request.allowed_tools) - set(known):
                 raise ToolNotFound(f"the agent has no tool {min(unknown)!r}.{suggest(min(unknown), known)}")
 
@@ -475,9 +474,8 @@ class DeepAgent:
     def _logger(self) -> logging.Logger:
         """Return the logger of this agent: `deep.agents.<name>`."""
         log = logging.getLogger(f"deep.agents.{self._config.identity.name}")
-        observability = self._config.observability
-        if "log_level" in observability.model_fields_set:
-            log.setLevel(getattr(logging, {"warn": "WARNING"}.get(level := observability.log_level, level.upper())))
+        level = self._config.observability.log_level
+        log.setLevel(getattr(logging, {"warn": "WARNING"}.get(level, level.upper())))
         return log
 
     def _tell(self, what: str, *about: Any) -> None:
@@ -525,7 +523,7 @@ class DeepAgent:
         """
         self._check_open()
         _check_model(self._deps, read_config(config))
-        new = effective_config(config, self._kernel, has_runtime=_has_runtime(self._deps))
+        new = effective_config(config, self._kernel)
         old, steps = self._config, self._steps
         if apply == "next_step":
             check_step(old, new)
@@ -586,34 +584,42 @@ class DeepAgent:
 def read_config(config: AgentConfig | Mapping[str, Any] | None, *below: ConfigLayer) -> AgentConfig:
     """Return a copy of a configuration, over weaker layers. Raises ConfigError with the path of what is wrong."""
     data = (
-        config.model_dump(exclude_unset=True) if isinstance(config, AgentConfig) else copy.deepcopy(dict(config or {}))
+        config.model_dump(exclude_defaults=True)
+        if isinstance(config, AgentConfig)
+        else copy.deepcopy(dict(config or {}))
     )
     return read_agent_config(Config((ConfigLayer("code", {"agent": data}), *below)))
 
 
-def effective_config(
-    config: AgentConfig | Mapping[str, Any] | None, kernel: PluginKernel, *, has_runtime: bool
-) -> AgentConfig:
-    """Return a configuration over the kernel's own, with every default of the agent's loop set.
-
-    `create_deep_agent` applies only the keys that are set; a `DeepAgent` applies their defaults too.
+def effective_config(config: AgentConfig | Mapping[str, Any] | None, kernel: PluginKernel) -> AgentConfig:
+    """Return a configuration over the kernel's own.
 
     Raises:
-        ConfigError: a key or value is wrong.
+        ConfigError: a key or value is wrong, or the prompt names a variable that has no value.
     """
     found = read_config(config, *kernel.config.layers)
-    data = found.model_dump(exclude_unset=True)
-    loop = data["loop"] = found.loop.model_dump()
-    if "max_tool_rounds" not in found.loop.model_fields_set:
-        loop["max_tool_rounds"] = min(found.loop.max_tool_rounds, found.loop.max_iterations - 1)
-    prompt = data.setdefault("prompt", {})
-    prompt.setdefault("variables", {})
-    if has_runtime or found.runtime_policy.profile is not None:
-        prompt.setdefault("append_runtime_hint", True)
+    try:
+        found.prompt.check_names()
+    except ValueError as error:
+        raise ConfigError(f"code: agent.prompt: {error}") from None
+    rounds = min(found.loop.max_tool_rounds, found.loop.max_iterations - 1)  # the last request answers
+    return found.model_copy(update={"loop": found.loop.model_copy(update={"max_tool_rounds": rounds})})
+
+
+def in_force(config: AgentConfig, kernel: PluginKernel, *, has_runtime: bool) -> dict[str, Any]:
+    """Return the keys of `[agent]` that a `DeepAgent` sets: those of the configuration, and defaults that hold here.
+
+    `create_deep_agent` applies only the keys that are set.
+    """
+    data = config.model_dump(exclude_defaults=True)
+    # `Agent.run` ends a run that takes too long by itself, which costs nothing; see `_choose`.
+    data["loop"] = config.loop.model_dump(exclude={"max_run_duration_ms"})
+    if has_runtime or config.runtime_policy.profile is not None:
+        data.setdefault("prompt", {}).setdefault("append_runtime_hint", config.prompt.append_runtime_hint)
     if "summarization" in kernel.active:
-        data["context"] = found.context.model_dump()
-    data.setdefault("tools_policy", {}).setdefault("max_parallel", found.tools_policy.max_parallel)
-    return read_config(data)
+        data["context"] = config.context.model_dump()
+    data.setdefault("tools_policy", {})["max_parallel"] = config.tools_policy.max_parallel
+    return data
 
 
 def _has_runtime(deps: AgentDeps) -> bool:
@@ -646,6 +652,13 @@ def _offered(agent: Agent[Any, Any], kernel: PluginKernel) -> list[OfferedTool]:
     with ThreadPoolExecutor(1) as thread:
         thread.submit(context.run, ask).result()
     return seen
+
+
+def _tool_names(agent: Agent[Any, Any]) -> set[str]:
+    """Return every tool that an agent has: a run may allow one that policy withholds, and has the intersection."""
+    leaves: list[object] = []
+    agent.root_capability.apply(leaves.append)
+    return {name for leaf in leaves if isinstance(leaf, DeepCapability) for name in leaf.plan.tool_names}
 
 
 def _result(session_id: str, outcome: Outcome) -> RunResult:

@@ -69,9 +69,9 @@ class Budgets(AbstractCapability[Any]):
         if journal is None or run is None:
             return request_context
         _check("session", limits.session, now, run.before)
-        if limits.owner.model_fields_set:
+        if limits.owner.model_dump(exclude_none=True):
             _check("owner", limits.owner, now, run.before, *(await self._of_others(journal, None)))
-        if limits.day.model_fields_set:
+        if limits.day.model_dump(exclude_none=True):
             today = day_of(time.time())
             mine = [run.before_today] if run.day == today else []
             _check("day", limits.day, now, *mine, *(await self._of_others(journal, today)))

@@ -13,17 +13,17 @@ from deep_core import PromptSection
 if TYPE_CHECKING:
     from pydantic_ai.tools import RunContext
 
-    from deep_core import AgentConfig
+    from deep_core import AgentContext
 
 __all__ = ["hints"]
 
 
-def hints(config: AgentConfig) -> list[PromptSection]:
+def hints(context: AgentContext) -> list[PromptSection]:
     """Return a section for each hint that a configuration sets."""
-    found: list[PromptSection] = []
+    config, found = context.config, list[PromptSection]()
     if config.prompt.append_time_hint:
         found.append(PromptSection.live("time", _time))
-    if config.prompt.append_runtime_hint and "append_runtime_hint" in config.prompt.model_fields_set:
+    if config.prompt.append_runtime_hint and context.sets("prompt.append_runtime_hint"):
         mode = config.runtime_policy.sandbox_mode
 
         async def runtime(ctx: RunContext[Any]) -> str | None:

@@ -18,16 +18,15 @@ def capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
     from .requests.capability import Requests
 
     found: list[AbstractCapability[Any]] = [Requests(context)]
-    loop = config.loop.model_fields_set
-    if loop or config.tools_policy.max_calls_per_run is not None:
+    if context.sets("loop") or config.tools_policy.max_calls_per_run is not None:
         from .loop_limits import loop_limits
 
-        found += loop_limits(config)
-    if "max_parallel" in config.tools_policy.model_fields_set:
+        found += loop_limits(context)
+    if context.sets("tools_policy.max_parallel"):
         from .parallel import Parallel
 
         found.insert(0, Parallel(config.tools_policy.max_parallel))
-    if config.limits.model_fields_set:
+    if context.sets("limits"):
         from .budgets import Budgets
 
         found.append(Budgets(config))

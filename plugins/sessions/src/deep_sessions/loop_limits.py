@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.run import AgentRunResult
 
-    from deep_core import AgentConfig, DeepAgentDeps
+    from deep_core import AgentContext, DeepAgentDeps
 
 logger = logging.getLogger("deep.sessions")
 
 __all__ = ["LoopLimits", "RunDuration", "loop_limits"]
 
 
-def loop_limits(config: AgentConfig) -> list[AbstractCapability[Any]]:
-    """Return the capabilities that keep the limits that a configuration sets."""
+def loop_limits(context: AgentContext) -> list[AbstractCapability[Any]]:
+    """Return the capabilities that keep the limits that the configuration of an agent sets."""
     found: list[AbstractCapability[Any]] = []
-    loop, policy = config.loop, config.tools_policy
-    iterations = loop.max_iterations if "max_iterations" in loop.model_fields_set else None
-    rounds = loop.max_tool_rounds if "max_tool_rounds" in loop.model_fields_set else None
+    loop, policy = context.config.loop, context.config.tools_policy
+    iterations = loop.max_iterations if context.sets("loop.max_iterations") else None
+    rounds = loop.max_tool_rounds if context.sets("loop.max_tool_rounds") else None
     if any(limit is not None for limit in (iterations, rounds, policy.max_calls_per_run)):
         found.append(LoopLimits(iterations, rounds, policy.max_calls_per_run))
-    if "max_run_duration_ms" in loop.model_fields_set:
+    if context.sets("loop.max_run_duration_ms"):
         found.append(RunDuration(loop.max_run_duration_ms / 1000))
     return found
 

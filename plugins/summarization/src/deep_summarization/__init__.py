@@ -107,7 +107,7 @@ def deep_history_processors(context: AgentContext) -> list[Processor]:
 
     options, limits = context.options(SummarizationOptions), context.config.context
     if options.max_input_tokens is None:
-        most = limits.max_input_tokens if "max_input_tokens" in limits.model_fields_set else None
+        most = limits.max_input_tokens if context.sets("context.max_input_tokens") else None
         sizes = [size for size in (context.config.model.context_window, most) if size is not None]
         options = options.model_copy(update={"max_input_tokens": min(sizes, default=None)})
     if (model := context.config.models.summary) is not None and options.model is None:
@@ -116,8 +116,8 @@ def deep_history_processors(context: AgentContext) -> list[Processor]:
     if limits.enable_compaction:
         compact = reducer(options, context.logger)
         found.append(Processor("summarize", compact, phase="reduce", persist=True))
-    if limits.model_fields_set:
-        found.append(Processor("limit", limiter(limits, context.logger), "annotate", persist=False, on_error="stop"))
+    if context.sets("context"):
+        found.append(Processor("limit", limiter(context), "annotate", persist=False, on_error="stop"))
     return found
 
 

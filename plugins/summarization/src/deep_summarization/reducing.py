@@ -12,6 +12,8 @@ from pydantic_ai.tools import RunContext
 if TYPE_CHECKING:
     import logging
 
+    from deep_core import AgentContext
+
     from .options import SummarizationOptions
     from .processor import SummarizationProcessor
 
@@ -41,23 +43,17 @@ def reducer(
     return compact
 
 
-def limiter(context: Any, log: logging.Logger) -> Callable[[RunContext[Any], list[ModelMessage]], list[ModelMessage]]:
-    """Build the function that keeps a request in the limits of `[agent.context]`; loaded at the second message.
-
-    Args:
-        context: the section.
-        log: warns once about a limit above the model's window.
-    """
+def limiter(context: AgentContext) -> Callable[[RunContext[Any], list[ModelMessage]], list[ModelMessage]]:
+    """Build the function that keeps a request in the limits of `[agent.context]`; loaded at the second message."""
+    limits, log = context.config.context, context.logger
+    messages = limits.max_history_messages if context.sets("context.max_history_messages") else None
+    bounds_tokens = context.sets("context.max_input_tokens", "context.enable_compaction")
+    tokens = limits.max_input_tokens if bounds_tokens else None
 
     @cache
     def limit() -> Callable[[RunContext[Any], list[ModelMessage]], list[ModelMessage]]:
         from .limiting import Limits
 
-        keys = context.model_fields_set
-        return Limits(
-            messages=context.max_history_messages if "max_history_messages" in keys else None,
-            tokens=context.max_input_tokens if keys & {"max_input_tokens", "enable_compaction"} else None,
-            log=log,
-        )
+        return Limits(messages=messages, tokens=tokens, log=log)
 
     return lambda ctx, messages: limit()(ctx, messages)
