@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeGuard
 
 
@@ -19,6 +19,11 @@ def is_list(value: object) -> TypeGuard[list[object]]:
 def is_texts(value: object) -> TypeGuard[list[str]]:
     """Whether a value is a list of texts."""
     return is_list(value) and all(isinstance(item, str) for item in value)
+
+
+def is_iterable(value: object) -> TypeGuard[Iterable[object]]:
+    """Whether a value can be iterated."""
+    return isinstance(value, Iterable)
 
 
 def is_collection(value: object) -> TypeGuard[Collection[object]]:

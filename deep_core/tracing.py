@@ -186,10 +186,15 @@ def _traced(here: _Open, run: Any, min_ms: float) -> Generator[None]:
             ended.end()
         _current.reset(token)
         here.is_open = False
-        outer = outer if outer is not None and outer.is_open else None
-        if outer is not None:
-            outer.step.steps.append(step)
-        for trace in here.traces:
-            # The outer step is not in a trace of another kernel, nor in one that began after it.
-            if outer is None or trace not in outer.traces:
-                trace.add(step)
+        _file(here, outer)
+
+
+def _file(here: _Open, outer: _Open | None) -> None:
+    """Add a step that has ended to the step around it, and to the traces that this one is not in."""
+    around = outer is not None and outer.is_open
+    if outer is not None and around:
+        outer.step.steps.append(here.step)
+    for trace in here.traces:
+        # The outer step is not in a trace of another kernel, nor in one that began after it.
+        if outer is None or not around or trace not in outer.traces:
+            trace.add(here.step)

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeGuard, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeGuard
 
 from pydantic import AfterValidator, BaseModel, Field, JsonValue, ValidationError, model_validator
 from tool_expressions import checked_expression
@@ -19,8 +19,10 @@ from ..errors import ConfigError, suggest
 from ..frozen import frozen
 from ..plugins.config import Config, model_parts, put_at, table_at
 from ..plugins.options import Documented
+from ..tables import is_table
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
     from pydantic_ai.models import Model
     from pydantic_ai.settings import ModelSettings
 
@@ -374,8 +376,9 @@ def read_agent_config(config: Config) -> AgentConfig:
 def check_honored(config: Config, plugins: Collection[str]) -> None:
     """Check that the plugins honor each key that the trusted layers set. Raises ConfigError."""
     merged, sources = agent_values(config)
+    values = {".".join(path): value for path, value in _leaves(merged)}
     for dotted, source in sources.items():
-        if value_at(merged, dotted) is None:
+        if values.get(dotted) is None:
             continue  # no value asks for nothing
         for key, plugin in HONORED_BY.items():
             if plugin not in plugins and f"{dotted}.".startswith(f"{key}."):
@@ -400,19 +403,11 @@ def agent_values(config: Config) -> tuple[dict[str, Any], dict[str, str]]:
     return merged, sources
 
 
-def value_at(data: Mapping[str, Any], dotted: str) -> object:
-    """Return the value at a dotted key of merged values."""
-    value: Any = data
-    for part in dotted.split("."):
-        value = value[part]
-    return value
-
-
 def _leaves(data: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     for key, value in data.items():
         # `interrupt_on` maps tool names to answers: it is one value, not a section.
-        if isinstance(value, dict) and value and key != "interrupt_on":
-            yield from _leaves(cast("dict[str, Any]", value), (*path, key))
+        if is_table(value) and value and key != "interrupt_on":
+            yield from _leaves(value, (*path, key))
         else:
             yield (*path, key), value
 
@@ -453,23 +448,25 @@ def _restrict(section: Mapping[str, Any], model: type[BaseModel], path: str) -> 
     ignored: list[str] = []
     for key, value in section.items():
         where, field = f"{path}.{key}", model.model_fields.get(key)
-        marks = [mark for mark in field.metadata if isinstance(mark, Narrows)] if field is not None else []
-        if marks:
-            never = marks[0].never
-            narrow: Any = value
-            if isinstance(value, dict):
-                narrow = {name: said for name, said in cast("dict[str, Any]", value).items() if said != never}
+        mark = _mark(field)
+        if mark is not None:
+            never = mark.never
+            narrow = {name: said for name, said in value.items() if said != never} if is_table(value) else value
             if value == never or narrow != value:
                 ignored.append(f"{where} = {str(never).lower()}")
             if value != never:
                 kept[key] = narrow
-        elif isinstance(value, dict) and _is_model(inner := field.annotation if field is not None else None):
-            below, more = _restrict(cast("dict[str, Any]", value), inner, where)
+        elif is_table(value) and field is not None and _is_model(field.annotation):
+            below, more = _restrict(value, field.annotation, where)
             kept |= {key: below} if below else {}
             ignored += more
         else:
             ignored.append(where)
     return kept, ignored
+
+
+def _mark(field: FieldInfo | None) -> Narrows | None:
+    return next((mark for mark in (field.metadata if field else ()) if isinstance(mark, Narrows)), None)
 
 
 def _is_model(annotation: object) -> TypeGuard[type[BaseModel]]:

@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any
 
 from pydantic_ai import Agent, ToolDefinition
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
@@ -16,7 +16,9 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from tool_expressions import tool_facts
 
+from ..plugins.contributions import Contribution, Processor
 from ..plugins.kernel import PluginKernel
+from ..tables import is_collection
 from .policy.decisions import Policy
 from .policy.gates import PolicyCapability, leaves_of
 from .run.capability import DeepCapability
@@ -121,27 +123,24 @@ def explain(agent: Agent[Any, Any], kernel: PluginKernel | None = None) -> Expla
     """
     leaves = leaves_of(agent.root_capability)
     deep = next((leaf for leaf in leaves if isinstance(leaf, DeepCapability)), None)
-    policy = next((leaf for leaf in leaves if isinstance(leaf, PolicyCapability)), None)
-    if deep is None or policy is None or (kernel is not None and deep.plan.kernel is not kernel):
+    if deep is None or kernel not in (None, deep.plan.kernel):
         raise ValueError("explain() needs an agent that this kernel made")
     messages, shown = _request(agent, deep.plan.kernel)
-    sections = [*_sections(deep, messages, shown)]
-    tools = shown.function_tools
+    sections, tools, dropped = [*_sections(deep, messages, shown)], shown.function_tools, deep.plan.contributed.dropped
     return Explanation(
         sections=tuple(section for section, _ in sections),
-        tools=tuple(_tool(definition, policy.policy) for definition in tools),
-        history_processors=tuple(
-            {"name": p.value.name, "plugin": p.plugin, "phase": p.value.phase} for p in deep.plan.processors
-        ),
+        tools=tuple(_tool(definition, deep.plan.policy) for definition in tools),
+        history_processors=tuple(map(_processor, deep.plan.processors)),
         capabilities=tuple({"id": leaf.id, "plugin": _owner(leaf, deep)} for leaf in _chain(leaves)),
         contributions=tuple(_contributions(deep)),
-        left_out=tuple(
-            {"plugin": plugin, "status": status, "reason": reason}
-            for plugin, (status, reason) in deep.plan.contributed.dropped.items()
-        ),
+        left_out=tuple({"plugin": p, "status": said[0], "reason": said[1]} for p, said in dropped.items()),
         prompt="\n\n".join(text for _, text in sections if text),
-        chars=sum(len(text) for _, text in sections) + sum(schema_chars(d) for d in tools if not d.defer_loading),
+        chars=sum(cost.chars for cost, _ in sections) + sum(schema_chars(d) for d in tools if not d.defer_loading),
     )
+
+
+def _processor(item: Contribution[Processor]) -> dict[str, str]:
+    return {"name": item.value.name, "plugin": item.plugin, "phase": item.value.phase}
 
 
 def _tool(definition: ToolDefinition, policy: Policy) -> ToolCost:
@@ -178,9 +177,10 @@ def _contributions(deep: DeepCapability) -> Iterator[dict[str, str]]:
         # All other hooks of the kernel are shown as what came of them.
         owner = deep.plan.kernel.hooks.get(hook) or ("deep_core" if hook == "deep_skill_loaders" else None)
         for plugin, value in found if owner else ():
-            pair = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
-            name = getattr(cast("object", value), "name", next(iter(pair), ""))
-            item = name if isinstance(name, str) else type(cast("object", value)).__name__
+            thing: object = value
+            pair = thing if is_collection(thing) else (thing,)
+            name = getattr(thing, "name", next(iter(pair), ""))
+            item = name if isinstance(name, str) else type(thing).__name__
             if plugin not in deep.plan.contributed.dropped:
                 yield {"hook": hook, "owner": str(owner), "plugin": plugin, "item": item}
 

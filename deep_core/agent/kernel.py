@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..parameters import AgentParameters
     from ..plugins.contributions import InterruptOn
     from .explain import Explanation
-    from .run.session import App, DeepAgentDeps
+    from .run.session import DeepAgentDeps, NewApp
 
     Output = TypeVar("Output", default=str)
 
@@ -80,15 +80,13 @@ class Kernel(PluginKernel):
             agent = self.create_agent(TestModel())
         return explain(agent, self)
 
-    @overload
-    def load_deps(self, text: str, *, backend: WorkspaceBackend | None = None) -> DeepAgentDeps[None]: ...
-    @overload
-    def load_deps(self, text: str, *, backend: WorkspaceBackend | None = None, app: App) -> DeepAgentDeps[App]: ...
-    def load_deps(self, text: str, *, backend: WorkspaceBackend | None = None, app: Any = None) -> DeepAgentDeps[Any]:
+    def load_deps(
+        self, text: str, *, backend: WorkspaceBackend | None = None, app: NewApp = None
+    ) -> DeepAgentDeps[NewApp]:
         """Load a session that `DeepAgentDeps.dump()` wrote."""
         from .run.session import DeepAgentDeps
 
-        return DeepAgentDeps[Any].load(text, backend=backend, kernel=self, app=app)
+        return DeepAgentDeps.load(text, backend=backend, kernel=self, app=app)
 
 
 @overload

@@ -13,7 +13,7 @@ from tool_expressions import as_expression
 from ..errors import ConfigError, PluginError, suggest
 from ..parameters import LISTS, NOT_INHERITED, PARAMETERS, SESSION, AllParameters, Fixed
 from ..plugins.config import Config, ConfigLayer, load_config
-from ..plugins.contributions import Without
+from ..plugins.contributions import Processor, Without
 from ..plugins.kernel import PluginKernel
 from ..plugins.options import PluginOptions
 from ..plugins.status import entry_source
@@ -72,26 +72,10 @@ class CallerSpec:
                 without.add(plugin)
             else:
                 options[plugin] = _options(plugin, value)
-        typed: list[PluginOptions] = []
-        for item in given.pop("plugins", ()):
-            if isinstance(item, Without):
-                if (name := item.plugin) not in kernel.plugins:
-                    raise PluginError(f"Without({name!r}): no such plugin.{suggest(name, kernel.plugins)}")
-                without.add(name)
-            elif isinstance(item, PluginOptions):
-                typed.append(item)
-            else:
-                raise TypeError(
-                    f"plugins= takes options instances and Without(…), not {item!r}. Modules and objects are given to "
-                    "a kernel: create_deep_agent(kernel=Kernel(plugins=[…]))."
-                )
-        for record in (kernel.plugins[name] for name in options):
-            if record.status != "active":
-                raise PluginError(record.summary, plugin=record.name) from record.error
-        for record in (kernel.plugins[name] for name in without):
-            if (source := entry_source(record, kernel.required)) is not None:
-                message = f"plugin {record.label} is required in {source}; it cannot be left out"
-                raise PluginError(message, plugin=record.name)
+        items = [*given.pop("plugins", ())]
+        without |= {item.plugin for item in items if isinstance(item, Without)}
+        typed = [_typed(item) for item in items if not isinstance(item, Without)]
+        _check_named(kernel, options, without)
         depth = given.pop("depth", 0)
         parameters = cast("AllParameters", given)
         return cls(kernel, model, parameters, options, tuple(typed), frozenset(without), depth=depth)
@@ -115,8 +99,8 @@ class CallerSpec:
             given["tool_filter"] = as_expression(wider) & as_expression(narrower)
         given["capabilities"] = [*mine.get("capabilities", ()), *theirs.get("capabilities", ())]
         if "history_processors" in theirs:
-            mine_redact = [p for p in mine.get("history_processors", ()) if getattr(p, "phase", "") == "redact"]
-            given["history_processors"] = [*mine_redact, *theirs["history_processors"]]
+            kept_redactors = filter(_redacts, mine.get("history_processors", ()))
+            given["history_processors"] = [*kept_redactors, *theirs["history_processors"]]
         given["interrupt_on"] = mine.get("interrupt_on")
         rule = theirs.get("interrupt_on")
         kept = {plugin: options for plugin, options in self.options.items() if plugin not in asked.without}
@@ -170,6 +154,31 @@ class CallerSpec:
                     where = layers[0].source
                     raise ConfigError(f"{where}: plugins.{name} acts before import; give the file to Kernel(config=…)")
         return config._replace(layers=(*layers, *config.layers))
+
+
+def _check_named(kernel: PluginKernel, given: Collection[str], without: Collection[str]) -> None:
+    for record in (kernel.plugins[name] for name in given):
+        if record.status != "active":
+            raise PluginError(record.summary, plugin=record.name) from record.error
+    for name in without:
+        if name not in kernel.plugins:
+            raise PluginError(f"Without({name!r}): no such plugin.{suggest(name, kernel.plugins)}")
+        if (source := entry_source(record := kernel.plugins[name], kernel.required)) is not None:
+            message = f"plugin {record.label} is required in {source}; it cannot be left out"
+            raise PluginError(message, plugin=record.name)
+
+
+def _redacts(processor: object) -> bool:
+    return isinstance(processor, Processor) and processor.phase == "redact"
+
+
+def _typed(item: object) -> PluginOptions:
+    if isinstance(item, PluginOptions):
+        return item
+    raise TypeError(
+        f"plugins= takes options instances and Without(…), not {item!r}. Modules and objects are given to "
+        "a kernel: create_deep_agent(kernel=Kernel(plugins=[…]))."
+    )
 
 
 def _options(plugin: str, given: object) -> PluginOptions | Mapping[str, Any] | list[Any]:

@@ -11,9 +11,10 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from ..errors import ConfigError, warn
+from ..tables import is_list, is_table, is_texts
 from .config_file import LISTS, ConfigFile, check_tables, hiding_paths, project_files, trust_file, user_file
 from .settings import SETTINGS, PluginSettings, check_setting, join_rules
 
@@ -75,11 +76,11 @@ class Config(NamedTuple):
             value = layer.data.get("plugins", {}).get(name)
             if value is None:
                 continue
-            if not isinstance(value, list) or not all(isinstance(x, str) for x in cast("list[object]", value)):
+            if not is_texts(value):
                 raise ConfigError(f"{layer.source}: plugins.{name} must be a list of names, not {value!r}")
             if name == "allow" and out is not None:
                 break
-            out = (out or []) + [(entry, layer.source) for entry in cast("list[str]", value)]
+            out = (out or []) + [(entry, layer.source) for entry in value]
         return None if out is None else tuple(out)
 
     def plugin_names(self) -> dict[str, str]:
@@ -116,7 +117,7 @@ class Config(NamedTuple):
                     added.setdefault(key, []).append(value)
                     sources[key] = f"{sources[key]} and {layer.source}" if key in sources else layer.source
                 elif key not in merged:
-                    merged[key] = tuple(cast("list[str]", value)) if isinstance(value, list) else value
+                    merged[key] = tuple(value) if is_list(value) else value
                     # An untrusted layer may have added a rule, and so a source, before.
                     sources[key] = f"{layer.source} and {sources[key]}" if key in sources else layer.source
         merged |= {key: join_rules([merged.get(key), *rules]) for key, rules in added.items()}
@@ -134,9 +135,9 @@ def table_at(tree: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     """Return the table at a path; create it if it is missing. Raises ConfigError if a value is in the way."""
     for depth, key in enumerate(path):
         below: object = tree.setdefault(key, {})
-        if not isinstance(below, dict):
+        if not is_table(below):
             raise ConfigError(f"{'.'.join(path[: depth + 1])} is both a value and a table")
-        tree = cast("dict[str, Any]", below)
+        tree = below
     return tree
 
 
@@ -156,11 +157,11 @@ def restrict(layer: ConfigLayer) -> tuple[ConfigLayer, list[str]]:
     for name, section in layer.data.get("plugins", {}).items():
         if name == "require":
             kept[name] = section
-        elif not isinstance(section, dict) or name in LISTS:
+        elif not is_table(section) or name in LISTS:
             dropped.append(f"plugins.{name}")
         else:
             keep = kept.setdefault(name, {})
-            for key, value in cast("dict[str, Any]", section).items():
+            for key, value in section.items():
                 # An unknown key stays, so that it raises an error with its path.
                 said = SETTINGS[key].project if key in SETTINGS else "taken"
                 if said == "ignored" or (said == "added" and value is False):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from ..errors import ConfigError, suggest
+from ..tables import is_table
 
 LISTS = ("allow", "disable", "require")
 """The keys of `[plugins]` that are lists of plugins; every other one is a plugin."""
@@ -53,9 +54,9 @@ class ConfigFile(NamedTuple):
         data = self._parse()
         for table in ("tool", "deep") if self.path.name == "pyproject.toml" else ():
             below: object = data.get(table, {})
-            if not isinstance(below, dict):
+            if not is_table(below):
                 raise ConfigError(f"{self.path}: [tool.deep] must be a table")
-            data = cast("dict[str, Any]", below)
+            data = below
         return check_tables(str(self.path), data)
 
     def _parse(self) -> dict[str, Any]:

@@ -11,16 +11,15 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from ..errors import PluginError, describe_error, reraise_control
 from ..names import visible
+from ..tables import is_iterable, is_table
+from ..tracing import Tracer
 from .contributions import Allow, Ask, Contribution, Deny, Verdict
 from .markers import HookPolicy
 from .registry import Registry
-
-if TYPE_CHECKING:
-    from .kernel import PluginKernel
 
 logger = logging.getLogger("deep_core")
 
@@ -89,12 +88,16 @@ class Caller:
     """Calls the hooks of one kernel.
 
     Attributes:
-        kernel: for the order of plugins, their names in errors, and the trace.
+        order: (plugin, hook) -> the application's order.
+        label: plugin -> its name in errors.
+        tracer: traces the calls.
         registry: the implementations.
         incidents: records failures at run time.
     """
 
-    kernel: PluginKernel
+    order: Callable[[str, str], int]
+    label: Callable[[str], str]
+    tracer: Tracer
     registry: Registry
     incidents: Incidents
 
@@ -107,7 +110,7 @@ class Caller:
         return tuple(impl.plugin_name for impl in self._impls(hook, among))
 
     def _impls(self, hook: str, among: Iterable[str] | None) -> list[Any]:
-        impls = self.registry.implementations(hook, lambda plugin: self.kernel.order(plugin, hook))
+        impls = self.registry.implementations(hook, lambda plugin: self.order(plugin, hook))
         if among is None:
             return list(impls)
         allowed = set(among)
@@ -117,14 +120,14 @@ class Caller:
         try:
             return impl.function(*(arguments[name] for name in impl.argnames))
         except BaseException as error:
-            error.add_note(f"plugin {self.kernel.label(impl.plugin_name)}, hook {hook}")
+            error.add_note(f"plugin {self.label(impl.plugin_name)}, hook {hook}")
             raise
 
     @contextmanager
     def _contained(self, impl: Any, hook: str, fail: Callable[[str, str, BaseException], object]) -> Generator[None]:
         """Trace the call of one implementation; call `fail` with (plugin, where, error) for what it raises."""
         try:
-            with self.kernel.tracer.step(impl.plugin_name, "hook", hook):
+            with self.tracer.step(impl.plugin_name, "hook", hook):
                 yield
         except BaseException as error:
             reraise_control(error)
@@ -203,7 +206,7 @@ class Caller:
         for impl in impls:
             plugin = impl.plugin_name
             try:
-                with self.kernel.tracer.step(plugin, "hook", hook):
+                with self.tracer.step(plugin, "hook", hook):
                     result = self._call(impl, hook, arguments(plugin))
                     if inspect.isawaitable(result):
                         result = await result
@@ -226,12 +229,12 @@ def _items(policy: HookPolicy, result: object) -> list[Any]:
     if policy.policy == "one":
         return [result]
     if policy.mapping:
-        if not isinstance(result, Mapping):
+        if not is_table(result):
             raise PluginError(f"expected a mapping of names, got {type(result).__name__}")
-        return list(cast("Mapping[str, Any]", result).items())
-    if isinstance(result, (str, bytes, Mapping)) or not isinstance(result, Iterable):
-        raise PluginError(f"expected a list, got {type(cast('object', result)).__name__}")
-    return list(cast("Iterable[Any]", result))  # a generator runs here, inside containment
+        return [*result.items()]
+    if isinstance(result, (str, bytes)) or is_table(result) or not is_iterable(result):
+        raise PluginError(f"expected a list, got {type(result).__name__}")
+    return [*result]  # a generator runs here, inside containment
 
 
 def _kind(hook: str, policy: HookPolicy) -> type:
@@ -250,10 +253,11 @@ def _kind(hook: str, policy: HookPolicy) -> type:
 
 
 def _check(policy: HookPolicy, kind: type, item: object) -> None:
-    is_class = isinstance(item, type) and issubclass(item, kind)
+    given = item if isinstance(item, type) else type(item)
+    is_class = given is item and issubclass(given, kind)
     if policy.policy == "one":
         if not is_class:
             raise PluginError(f"expected a subclass of {kind.__name__}, got {item!r:.80}")
     elif not isinstance(item, kind):
-        got = f"the class {cast('type', item).__name__}; return an instance" if is_class else type(item).__name__
+        got = f"the class {given.__name__}; return an instance" if is_class else type(item).__name__
         raise PluginError(f"expected {kind.__name__}s, got {got}")

@@ -99,7 +99,7 @@ class PluginKernel:
         self._registry = Registry()
         traced = discover and read_config and os.environ.get("DEEP_TRACE", "") not in ("", "0")
         self.tracer = Tracer(to_stderr=traced)
-        self.caller = Caller(self, self._registry, self._incidents)
+        self.caller = Caller(self.order, self.label, self.tracer, self._registry, self._incidents)
         for record in found.records:
             if record.status != "active":
                 self._report(record)

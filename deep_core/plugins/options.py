@@ -7,13 +7,14 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 
 from ..errors import ConfigError, suggest, warn
+from ..tables import is_table
 from .config import ignored_message
 
 if TYPE_CHECKING:
@@ -77,8 +78,9 @@ class PluginOptions(Documented):
 
 def project_mark(field: FieldInfo) -> str | None:
     """Return what an untrusted project's file may do to an option: a key of `NARROWER`; None for nothing."""
-    extra: Any = field.json_schema_extra
-    return cast("dict[str, Any]", extra).get("project") if isinstance(extra, dict) else None
+    extra: object = field.json_schema_extra
+    mark = extra.get("project") if is_table(extra) else None
+    return None if mark is None else str(mark)
 
 
 def validate_options(
@@ -104,25 +106,21 @@ def validate_options(
         ConfigError: an option is unknown or wrong; the message names its source and suggests a fix.
     """
     sources = {option: settings.sources[f"options.{option}"] for option in settings.options}
-    data, code = dict(settings.options), dict[str, Any]()
-    if isinstance(given, PluginOptions):
-        if not data and not settings.project_options and isinstance(given, model):
-            return given, {}
-        code = {key: getattr(given, key) for key in given.model_fields_set}
-    elif given is not None:
-        code = {model.from_list: given} if isinstance(given, list) else dict(given)
+    data, code = dict(settings.options), _in_code(model, given)
+    if isinstance(given, model) and not data and not settings.project_options:
+        return given, {}
     data |= code
     sources |= dict.fromkeys(code, "code")
     options = _validated(plugin, model, data, sources)
     ignored: dict[str, list[str]] = {}
     for option, (value, source) in settings.project_options.items():
-        name = next((name for name, field in model.model_fields.items() if option in _names(name, field)), option)
-        field = model.model_fields.get(name)
-        if field is not None and not code.keys().isdisjoint(_names(name, field)):
+        name, field = _field(model, option)
+        names = set[object]() if field is None else _names(name, field)
+        if not code.keys().isdisjoint(names):
             continue
         mark = "free" if field is None else project_mark(field)  # an unknown option is an error
         if mark is not None:
-            others = {key: item for key, item in data.items() if field is None or key not in _names(name, field)}
+            others = {key: item for key, item in data.items() if key not in names}
             new = {key: sources[key] for key in others} | {option: source, name: source}
             narrowed = _validated(plugin, model, {**others, option: value}, new)
             if NARROWER[mark](getattr(narrowed, name), getattr(options, name)):
@@ -132,6 +130,18 @@ def validate_options(
     for source, keys in ignored.items():
         warn(ignored_message(source, keys))
     return options, sources
+
+
+def _in_code(model: type[PluginOptions], given: PluginOptions | Mapping[str, Any] | list[Any] | None) -> dict[str, Any]:
+    if isinstance(given, PluginOptions):
+        return {key: getattr(given, key) for key in given.model_fields_set}
+    return {model.from_list: given} if isinstance(given, list) else dict(given or {})
+
+
+def _field(model: type[PluginOptions], option: str) -> tuple[str, FieldInfo | None]:
+    """Return the field of an option, by its name or an alias."""
+    found = (pair for pair in model.model_fields.items() if option in _names(*pair))
+    return next(found, (option, None))
 
 
 def check_narrower(plugin: str, new: PluginOptions, old: PluginOptions) -> None:

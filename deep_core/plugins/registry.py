@@ -114,19 +114,13 @@ class Registry:
                 continue
             hook = options.get("specname") or name
             order: HookOrder = getattr(function, "deep_order", HookOrder())
+            if hook not in self._specs and order.of is not None and order.of not in self._owners.values():
+                asleep.append((hook, order.of))
+                continue
             where = f"plugin {plugin}, hook {hook} ({_place(function)})"
             if options.get("wrapper") or options.get("hookwrapper"):
                 raise PluginError(f"{where}: wrapper=True is not supported; hooks are called one by one", plugin=plugin)
-            if hook not in self._specs:
-                if order.of is not None and order.of not in self._owners.values():
-                    asleep.append((hook, order.of))
-                    continue
-                owner = f" of plugin {order.of}" if order.of else ""
-                hint = suggest(hook, self._specs) or f" Hooks: {', '.join(sorted(self._specs))}."
-                raise PluginError(f"{where}: there is no such hook{owner}.{hint}", plugin=plugin)
-            if order.of not in (None, owner := self._owners[hook]):
-                way = f'write of="{owner}"' if owner else "leave out of="
-                raise PluginError(f"{where}: of={order.of!r} does not own this hook; {way}", plugin=plugin)
+            self._check_owner(where, plugin, hook, order.of)
             if inspect.iscoroutinefunction(function) and self.policy(hook).policy not in ASYNC_POLICIES:
                 raise PluginError(f"{where}: must be a plain function, not async; do I/O at run time", plugin=plugin)
             self._check_arguments(where, plugin, hook, function)
@@ -134,6 +128,15 @@ class Registry:
         if not found and not asleep:
             raise PluginError("it implements no hook: mark its functions with @deep_core.hookimpl", plugin=plugin)
         return tuple(sorted(found)), tuple(sorted(asleep))
+
+    def _check_owner(self, where: str, plugin: str, hook: str, of: str | None) -> None:
+        if hook not in self._specs:
+            owner = f" of plugin {of}" if of else ""
+            hint = suggest(hook, self._specs) or f" Hooks: {', '.join(sorted(self._specs))}."
+            raise PluginError(f"{where}: there is no such hook{owner}.{hint}", plugin=plugin)
+        if of not in (None, owner := self._owners[hook]):
+            way = f'write of="{owner}"' if owner else "leave out of="
+            raise PluginError(f"{where}: of={of!r} does not own this hook; {way}", plugin=plugin)
 
     def _check_arguments(self, where: str, plugin: str, hook: str, function: Callable[..., Any]) -> None:
         known: tuple[str, ...] = getattr(self._manager.hook, hook).spec.argnames

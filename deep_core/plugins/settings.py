@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, NamedTuple, cast, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
 from ..errors import ConfigError, suggest
+from ..tables import is_list, is_texts
 
 _TYPES = {"boolean": bool, "integer": int, "string": str, "array": list, "object": dict}
 
@@ -38,7 +39,7 @@ class Setting(NamedTuple):
             return "boolean" in self.types
         if isinstance(value, str) and "pattern" in self.schema:
             return re.fullmatch(self.schema["pattern"], value) is not None
-        if isinstance(value, list) and not all(isinstance(item, str) for item in cast("list[object]", value)):
+        if is_list(value) and not is_texts(value):
             return False
         return isinstance(value, tuple(_TYPES[name] for name in self.types))
 

@@ -188,10 +188,11 @@ class Policy:
         verdicts = [await policy.verdict(ctx, call, definition) for policy in (self, *calls.above)]
         verdict = next((each for kind in (Deny, Ask) for each in verdicts if isinstance(each, kind)), verdicts[0])
         if isinstance(verdict, Deny):
-            await self._tell(ctx, call, "denied", verdict.reason)
+            await self.tell(ctx, call.tool, call.plugin, call.call_id, "denied", verdict.reason)
             raise ToolFailed(f"Denied: {verdict.reason}")
         if isinstance(verdict, Ask):
-            await self._tell(ctx, call, "approved" if decision.approved else "asked", verdict.reason)
+            said = "approved" if decision.approved else "asked"
+            await self.tell(ctx, call.tool, call.plugin, call.call_id, said, verdict.reason)
             if not decision.approved:
                 self._ask(ctx, call, definition, verdict.reason, decision, outer)
 
@@ -251,16 +252,23 @@ class Policy:
             asked = frozenset(filter(None, [_validated(ctx, definition, instead)]))
         return asked if digest in asked else frozenset()
 
-    async def _tell(
-        self, ctx: Ctx, call: ToolCall, decision: Literal["asked", "approved", "denied"], reason: str
+    async def tell(
+        self,
+        ctx: Ctx,
+        tool: str,
+        plugin: str,
+        call_id: str,
+        decision: Literal["asked", "approved", "denied"],
+        reason: str,
     ) -> None:
+        """Tell the observers what was decided about a call."""
         if self.observers.any:
             from ..run.events import ApprovalEvent
 
-            about = ApprovalEvent(
-                **where(ctx), tool=call.tool, plugin=call.plugin, call_id=call.call_id, decision=decision, reason=reason
+            event = ApprovalEvent(
+                **where(ctx), tool=tool, plugin=plugin, call_id=call_id, decision=decision, reason=reason
             )
-            await self.observers.send(about)
+            await self.observers.send(event)
 
 
 def _validated(ctx: Ctx, definition: ToolDefinition, args: str | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal, TypeAlias, TypeGuard
 
 from pydantic_ai.exceptions import UserError
@@ -83,14 +84,14 @@ class Rules:
         first, *further = self._answers(tools)
         if first and not any(first) and not any(map(any, further)):
             return "never"
-        said = [answer for answers in (first, *further) for answer in answers]
-        if self.ask_by_default or any(tool.asks for tool in tools) or any(answer is True for answer in said):
+        said = [*chain(first, *further)]
+        if self.ask_by_default or True in said or any(tool.asks for tool in tools):
             return "always" if self.asks else "denied"
         return "depends" if any(map(callable, said)) else "never"
 
     def predicates(self, tools: Sequence[ToolFacts]) -> list[Predicate]:
         """Return the predicates on a call of the tool, or of one that it replaces."""
-        return [said for answers in self._answers(tools) for said in answers if not isinstance(said, bool)]
+        return [said for said in chain(*self._answers(tools)) if not isinstance(said, bool)]
 
     def _answers(self, tools: Sequence[ToolFacts]) -> list[list[bool | Predicate]]:
         """Return each rule's answers for the tools, by any of their names: True, a predicate, or an explicit False."""

@@ -31,15 +31,7 @@ def vet(
         name = type(leaf).__name__
         if leaf.id in ("deep", "deep.policy"):
             raise PluginError(f"{label}: capability {name} uses the id {leaf.id!r}, which the kernel reserves")
-        ordering = leaf.get_ordering() or CapabilityOrdering()
-        if any(isinstance(ref, type) and issubclass(PolicyCapability, ref) for ref in ordering.wraps):
-            raise PluginError(f"{label}: capability {name} asks for a place outside the policy; none is allowed there")
-        behind = any(isinstance(ref, type) and issubclass(AttemptCapability, ref) for ref in ordering.wrapped_by)
-        if (behind or is_innermost(leaf)) and "innermost" not in rights:
-            raise PluginError(
-                f"{label}: capability {name} asks for a place behind the kernel's last check. To allow it, name the "
-                "plugin: create_deep_agent(innermost=[…]) or innermost in [agent]."
-            )
+        _vet_place(leaf, label, "innermost" in rights)
         if approves(leaf) and "approvers" not in rights:
             raise PluginError(
                 f"{label}: capability {name} overrides handle_deferred_tool_calls, so it could approve calls. To allow "
@@ -52,3 +44,15 @@ def vet(
                     f"{label}: capability {name} adds the provider's native tool {kind!r}, which no policy can gate. "
                     f"To allow it: native_tools = [{kind!r}] in [agent] or create_deep_agent."
                 )
+
+
+def _vet_place(leaf: AbstractCapability[Deps], label: str, may_be_innermost: bool) -> None:
+    ordering, name = leaf.get_ordering() or CapabilityOrdering(), type(leaf).__name__
+    if any(isinstance(ref, type) and issubclass(PolicyCapability, ref) for ref in ordering.wraps):
+        raise PluginError(f"{label}: capability {name} asks for a place outside the policy; none is allowed there")
+    behind = any(isinstance(ref, type) and issubclass(AttemptCapability, ref) for ref in ordering.wrapped_by)
+    if (behind or is_innermost(leaf)) and not may_be_innermost:
+        raise PluginError(
+            f"{label}: capability {name} asks for a place behind the kernel's last check. To allow it, name the "
+            "plugin: create_deep_agent(innermost=[…]) or innermost in [agent]."
+        )

@@ -127,22 +127,12 @@ class DeepCapability(PassingEvents):
     async def before_node_run(self, ctx: Ctx, *, node: AgentNode[Deps]) -> AgentNode[Deps]:
         """Report the calls that a person denied; no other hook sees them."""
         if self._observers.any and isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
-            from .events import ApprovalEvent
-
             pending = unanswered_calls(ctx.messages)
             for call_id, answer in node.deferred_tool_results.approvals.items():
                 if call_id in pending and (answer is False or isinstance(answer, ToolDenied)):
                     reason = answer.message if isinstance(answer, ToolDenied) else ""
                     tool = pending[call_id][0]
-                    denied = ApprovalEvent(
-                        **where(ctx),
-                        tool=tool,
-                        plugin=self._plugin_of(tool),
-                        call_id=call_id,
-                        decision="denied",
-                        reason=reason,
-                    )
-                    await self._observers.send(denied)
+                    await self.plan.policy.tell(ctx, tool, self._plugin_of(tool), call_id, "denied", reason)
         return node
 
     def _plugin_of(self, tool: str) -> str:
@@ -188,15 +178,8 @@ class DeepCapability(PassingEvents):
             return await handler(args)
         from .events import ToolEvent
 
-        plugin, given = tool_facts(tool_def).plugin, copy_args(args)
-        event = ToolEvent(
-            **where(ctx),
-            tool=tool_def.name,
-            plugin=plugin,
-            call_id=call.tool_call_id,
-            args=given,
-            outcome="started",
-        )
+        name, plugin, call_id, given = tool_def.name, tool_facts(tool_def).plugin, call.tool_call_id, copy_args(args)
+        event = ToolEvent(**where(ctx), tool=name, plugin=plugin, call_id=call_id, args=given, outcome="started")
         await self._observers.send(event)
         began = time.perf_counter()
         try:

@@ -175,13 +175,9 @@ class History:
         if self.observers.any:
             from .events import CompactionEvent
 
+            plugin, name, old, new = processor.plugin, processor.value.name, len(before), len(after)
             event = CompactionEvent(
-                **where(ctx),
-                plugin=processor.plugin,
-                processor=processor.value.name,
-                messages_before=len(before),
-                messages_after=len(after),
-                error=error,
+                **where(ctx), plugin=plugin, processor=name, messages_before=old, messages_after=new, error=error
             )
             await self.observers.send(event)
 

@@ -6,7 +6,7 @@ import json
 import threading
 import uuid
 from asyncio import get_running_loop
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache, lru_cache, partial
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeGuard, TypeVar, c
 
 from ...errors import describe_error, reraise_control, suggest, warn
 from ...plugins.contributions import StateSlot
+from ...tables import is_table
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -211,10 +212,10 @@ class SessionState:
         return dict(sorted(out.items()))
 
     def _dump(self, slot: StateSlot[Any], value: Any) -> Any:
-        if not _holds_frozen(slot) or not isinstance(value, dict):
+        if not _holds_frozen(slot) or not is_table(value):
             return _adapter(slot).dump_python(value, mode="json")
         # A session that has seen hundreds of files is dumped at every step: write what was replaced since.
-        values = cast("dict[str, Any]", value)
+        values = value
         before, data = self._dumped.get(slot.name, ({}, {}))
         changed = {name: each for name, each in values.items() if before.get(name) is not each}
         if changed or [*before] != [*values]:
@@ -250,9 +251,9 @@ class SessionStates:
         return own if isinstance(own, SessionState) else self._states(ctx.conversation_id or ctx.run_id)
 
 
-def _are_slots(slots: Any) -> bool:
-    values: Iterable[Any] = cast("Any", slots).values() if isinstance(slots, dict) else (None,)
-    return all(isinstance(slot, dict) and {"version", "data"} <= cast("Any", slot).keys() for slot in values)
+def _are_slots(slots: object) -> TypeGuard[dict[str, object]]:
+    values = slots.values() if is_table(slots) else (None,)
+    return all(is_table(slot) and {"version", "data"} <= slot.keys() for slot in values)
 
 
 @lru_cache(256)  # to make one takes a millisecond
@@ -356,15 +357,16 @@ class DeepAgentDeps(Generic[App]):
             raw: object = json.loads(text)
         except ValueError as error:
             raise ValueError(f"not a session dump: {error}") from error
-        data: dict[str, Any] = cast("dict[str, Any]", raw) if isinstance(raw, dict) else {}
+        data = raw if is_table(raw) else {}
         slots, kept = data.get("slots"), data.get("kept", {})  # of any shape: another program may have written it
-        if not isinstance(data.get("session_id"), str) or not _are_slots(slots) or not _are_slots(kept):
+        session_id = data.get("session_id")
+        if not isinstance(session_id, str) or not _are_slots(slots) or not _are_slots(kept):
             raise ValueError("not a session dump: use the text that DeepAgentDeps.dump() wrote")
         if data.get("format") != FORMAT:
             raise ValueError(f"a session dump of format {data.get('format')!r}; this deep-agent-core reads {FORMAT}")
-        state = SessionState(stored=cast("dict[str, Any]", slots), kept=cast("dict[str, Any]", kept))
+        state = SessionState(stored=slots, kept=kept)
         state.bind(kernel)
-        return DeepAgentDeps(backend=backend, session_id=data["session_id"], state=state, app=app)
+        return DeepAgentDeps(backend=backend, session_id=session_id, state=state, app=app)
 
     def clone_for_subagent(self) -> DeepAgentDeps[App]:
         """Return a subagent's session: the same backend and `app`, slots as they declare, one level deeper."""
@@ -393,17 +395,9 @@ def session(ctx: RunContext[object]) -> Deps:
     )
 
 
-@overload
 def create_default_deps(
-    backend: WorkspaceBackend | None = None, app: None = None, kernel: PluginKernel | None = None
-) -> DeepAgentDeps[None]: ...
-@overload
-def create_default_deps(
-    backend: WorkspaceBackend | None = None, *, app: App, kernel: PluginKernel | None = None
-) -> DeepAgentDeps[App]: ...
-def create_default_deps(
-    backend: WorkspaceBackend | None = None, app: Any = None, kernel: PluginKernel | None = None
-) -> DeepAgentDeps[Any]:
+    backend: WorkspaceBackend | None = None, app: NewApp = None, kernel: PluginKernel | None = None
+) -> DeepAgentDeps[NewApp]:
     """Create a session.
 
     Args:
@@ -411,6 +405,6 @@ def create_default_deps(
         app: the application's own object, as `ctx.deps.app`.
         kernel: who knows the slots by name; None means the process's default kernel, or the agent's at the first run.
     """
-    deps: DeepAgentDeps[Any] = DeepAgentDeps(backend=backend, app=app)
+    deps = DeepAgentDeps(backend=backend, app=app)
     deps.state.bind(kernel)
     return deps

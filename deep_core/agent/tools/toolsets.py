@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Self, TypeGuard, TypeVar
 
 from pydantic_ai import ToolDefinition
-from pydantic_ai.tools import Tool
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset, PreparedToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from tool_expressions import Not, ToolExpression, ToolFacts, check_matches, tags_of, tool_facts
 
 from ...errors import PluginError, clash_message, describe_error, reraise_control
+from ...tables import is_list
 from .._pydantic_ai import QuietToolset, gather, has_instructions
 from ..policy.decisions import Policy, calls_of
 from ..run.session import Deps
@@ -73,21 +72,6 @@ def _holds(rule: ToolExpression | bool | None, tool: ToolFacts) -> bool:
     return rule.matches(tool) if isinstance(rule, ToolExpression) else bool(rule)
 
 
-class _Listing(NamedTuple):
-    """One listing: tools by final name, their definitions, and all definitions with those of hidden tools."""
-
-    tools: dict[str, ToolsetTool[Deps]]
-    own: dict[str, ToolDefinition]
-    all: list[ToolDefinition]
-
-
-def _with_tools(toolset: FunctionToolset[Deps], tools: dict[str, Tool[Deps]]) -> FunctionToolset[Deps]:
-    """Copy a toolset's settings; give it other tools."""
-    other = copy.copy(toolset)
-    other.tools = tools
-    return other
-
-
 @dataclass(eq=False, repr=False)
 class PluginToolset(WrapperToolset[Deps]):
     """One toolset of one plugin (or of the application, `app`), attributed and verified.
@@ -106,10 +90,6 @@ class PluginToolset(WrapperToolset[Deps]):
         default_factory=dict[str, tuple[ToolDefinition, ToolDefinition]], repr=False, compare=False
     )
     """Cache: original name -> the definition as listed last, and as attributed. Safe to share between runs."""
-    _fixed: tuple[tuple[object, ...], _Listing, dict[str, Tool[Deps]]] | None = field(
-        default=None, init=False, repr=False, compare=False
-    )
-    """Cache: the key, the listing and the tools of those that do not change. Safe to share between runs."""
 
     @property
     def id(self) -> str | None:
@@ -145,59 +125,33 @@ class PluginToolset(WrapperToolset[Deps]):
         error.add_note(f"plugin {self.kernel.label(self.plugin)}, toolset {self.wrapped.label}")
         self.incidents.record(self.plugin, f"toolset {self.wrapped.label}", error, f"it {what} and was left out")
 
-    async def _listed(self, ctx: Ctx, toolset: AbstractToolset[Deps] | None = None) -> dict[str, ToolsetTool[Deps]]:
+    async def _listed(self, ctx: Ctx) -> dict[str, ToolsetTool[Deps]]:
         if self._entered and not self._entered[-1]:
             return {}
         name, tracer = self.wrapped.id or self.wrapped.label, self.kernel.tracer
         try:
             with tracer.step(self.plugin, "toolset", name, ctx):
-                return await (toolset or self.wrapped).get_tools(ctx)
+                return await self.wrapped.get_tools(ctx)
         except BaseException as error:
             reraise_control(error)
             self._failed("could not list its tools", error)
             return {}
 
     async def get_tools(self, ctx: Ctx) -> dict[str, ToolsetTool[Deps]]:
-        """List the offered tools by final name: those that never change first."""
-        wrapped = self.wrapped
-        if type(wrapped) is not FunctionToolset:
-            listing = self._listing(await self._listed(ctx))
-        else:
-            fixed = {name: tool for name, tool in wrapped.tools.items() if tool.prepare is None and type(tool) is Tool}
-            listing = await self._fixed_listing(wrapped, fixed, ctx)
-            if len(fixed) < len(wrapped.tools):
-                others = {name: tool for name, tool in wrapped.tools.items() if name not in fixed}
-                more = self._listing(await self._listed(ctx, _with_tools(wrapped, others)))
-                listing = _Listing(listing.tools | more.tools, listing.own | more.own, listing.all + more.all)
-        calls_of(ctx).own.update(listing.own)
-        if not self.policy.tools.is_checked:
-            self.policy.tools.seen((self.plugin, self.wrapped.label), listing.all)
-        return dict(listing.tools)
-
-    async def _fixed_listing(self, wrapped: FunctionToolset[Deps], tools: dict[str, Tool[Deps]], ctx: Ctx) -> _Listing:
-        """List tools that do not change between steps. Cached until the toolset gets others."""
-        # Also what decides how a tool asks: an application may change it later.
-        key = (
-            ctx.max_retries,
-            *[(id(t), t.requires_approval, t.metadata and repr(t.metadata.get("tags"))) for t in tools.values()],
-        )
-        fixed = self._fixed
-        if fixed is None or fixed[0] != key:
-            self._seen.clear()  # a changed tag is in the same metadata, which the definitions share
-            listed = await self._listed(ctx, _with_tools(wrapped, tools))
-            self._fixed = fixed = (key, self._listing(listed), tools)
-        return fixed[1]
-
-    def _listing(self, listed: Mapping[str, ToolsetTool[Deps]]) -> _Listing:
-        out = _Listing({}, {}, [])
-        for name, tool in listed.items():
+        """List the offered tools by final name."""
+        out: dict[str, ToolsetTool[Deps]] = {}
+        everything: list[ToolDefinition] = []
+        own = calls_of(ctx).own
+        for name, tool in (await self._listed(ctx)).items():
             definition = self._attributed(name, tool.tool_def)
-            out.all.append(definition)
+            everything.append(definition)
             if name in self.rules.hidden:
                 self.policy.tools.replaced(definition)
             if self.offers(definition):
-                out.own[definition.name] = definition
-                out.tools[definition.name] = replace(tool, toolset=self, tool_def=definition)
+                own[definition.name] = definition
+                out[definition.name] = replace(tool, toolset=self, tool_def=definition)
+        if not self.policy.tools.is_checked:
+            self.policy.tools.seen((self.plugin, self.wrapped.label), everything)
         return out
 
     def offers(self, definition: ToolDefinition) -> bool:
@@ -212,7 +166,10 @@ class PluginToolset(WrapperToolset[Deps]):
             # Otherwise Pydantic AI sets both at each listing, on a copy.
             toolset, capability = attributed.toolset_id or self.wrapped.id, attributed.capability_id or "deep"
             attributed = replace(attributed, toolset_id=toolset, capability_id=capability)
-            self._seen[name] = seen = (definition, attributed)
+            # A snapshot: an application may append to a tool's list of tags, which the definitions share.
+            known = {key: [*item] if is_list(item) else item for key, item in (definition.metadata or {}).items()}
+            listed = definition if definition.metadata is None else replace(definition, metadata=known)
+            self._seen[name] = seen = (listed, attributed)
         return seen[1]
 
     async def call_tool(self, name: str, tool_args: Args, ctx: Ctx, tool: ToolsetTool[Deps]) -> object:
