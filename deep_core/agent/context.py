@@ -41,11 +41,7 @@ class Making(Protocol):
     options: Mapping[str, PluginOptions]
     depth: int
     asks: bool
-
-    @property
-    def observers(self) -> Observers:
-        """The plugins that listen to its runs."""
-        ...
+    observers: Observers
 
     def contributions(self, plugin: str, hook: str) -> tuple[Contribution[Any], ...]:
         """Return what a plugin may collect."""
