@@ -107,8 +107,10 @@ class Requests(AbstractCapability[Any]):
     async def report(self, ctx: RunContext[Any] | None, wait: Wait) -> None:
         """Tell those who listen to the run, and those who watch the session."""
         end = wait.end
-        log = self._context.logger.warning if not wait.seconds else self._context.logger.info
-        log("%s: %s; %s", wait.model, end.words, f"again in {wait.seconds:.1f} s" if wait.seconds else "the next model")
+        if wait.seconds:
+            self._context.logger.info("%s: %s; again in %.1f s", wait.model, end.words, wait.seconds)
+        else:
+            self._context.logger.warning("a model failed, and the next one is asked: %s: %s", wait.model, end.words)
         if ctx is None:
             return
         about: dict[str, Any] = {
