@@ -35,12 +35,16 @@ ROWS = [
     "everything",
     "page",
 ]
+LONG_ROWS = ["endurance", "outage"]
+"""Rows that are measured by name only."""
 
 
 def main() -> int:
     """Run the rows one after the other; return 1 if one is worse than at the other commit."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; all by default")
+    parser.add_argument(
+        "rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}, which are the default; or {', '.join(LONG_ROWS)}"
+    )
     other = parser.add_mutually_exclusive_group()
     other.add_argument("--peers", action="store_true", help="measure the peers of peers.txt too")
     other.add_argument("--against", metavar="REV", help="compare with that commit in place of the floor")
@@ -52,8 +56,8 @@ def main() -> int:
         help="multiply the rounds: 0.2 for a trial, 3 for a small difference",
     )
     arguments = parser.parse_args()
-    if unknown := set(arguments.rows) - set(ROWS):
-        parser.error(f"no such row: {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
+    if unknown := set(arguments.rows) - {*ROWS, *LONG_ROWS}:
+        parser.error(f"no such row: {', '.join(sorted(unknown))}; there are {', '.join([*ROWS, *LONG_ROWS])}")
     if arguments.against:
         return _compare(arguments.against, arguments.rows or ROWS, arguments.times)
     environments = peers.install() if arguments.peers else []

@@ -22,7 +22,10 @@ def measure(bench: Bench) -> list[Figure]:
     """Measure sessions of ten steps, each a response of the model and a tool that changes something."""
     if len(bench.ours) > 1 or programs() is None:
         return []
-    note = f"{SESSIONS} sessions of {STEPS} steps on PostgreSQL; the server runs on the same machine"
+    note = (
+        f"{SESSIONS} sessions of {STEPS} steps on PostgreSQL. The model takes no time, so the processors bound it: "
+        "each worker takes one, and the server its share on the same machine"
+    )
     figures: list[Figure] = []
     with cluster() as server:
         for workers in WORKERS:

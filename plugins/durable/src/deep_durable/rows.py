@@ -76,10 +76,13 @@ class Statements:
 
 
 def wait(run: Statements, inputs: str, seconds: float = 0.0, **columns: Any) -> None:
-    """Let a session wait, before those that have not run yet. A wake-up that arrived meanwhile ends the pause."""
+    """Let a session wait: before those that have not run yet, behind those that have, so that none is always first.
+
+    A wake-up that arrived meanwhile ends the pause.
+    """
     more = "".join(f", {name} = :{name}" for name in columns)
     run(
-        "update {jobs} set place = 'waiting', worker = null, early = 1, alone = 0, probe = 0, again = 0, "
+        "update {jobs} set place = 'waiting', worker = null, early = 1, alone = 0, probe = 0, again = 0, asked = now(), "
         f"due = case when again = 1 then 0 else now() + :seconds end{more} where inputs = :inputs",
         inputs=inputs,
         seconds=seconds,
@@ -130,8 +133,7 @@ def wait_for(run: Statements, row: Row, verdict: Waits, step: int | None, patien
         since=None if took_step else row["since"],
     )
     (waited,) = run(
-        "update {jobs} set asked = now(), since = coalesce(since, now()) where inputs = :inputs "
-        "returning now() - since as seconds",
+        "update {jobs} set since = coalesce(since, now()) where inputs = :inputs returning now() - since as seconds",
         inputs=row["inputs"],
     )
     _note_outage(run, verdict, patience, is_probe=bool(row["probe"]))

@@ -1,0 +1,53 @@
+"""Memory of one process that keeps 1,000 sessions and runs 5,000 turns. By name only: it takes minutes."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable
+
+from benchmarks.measure import Bench, Figure, counted, only
+from benchmarks.rows.memory import resident
+
+__all__ = ["child", "measure"]
+
+SESSIONS, TURNS, WARM = 1_000, 5_000, 500
+
+
+def measure(bench: Bench) -> list[Figure]:
+    """Measure how resident memory grows after the first turns."""
+    if len(bench.ours) > 1:
+        return []
+    taken = counted(bench.own, "endurance", 1)
+    note = f"{SESSIONS:,} sessions in one SQLite store, {TURNS:,} turns in one process; from turn {WARM} to the last"
+    return [bench.figure("growth of memory in 1,000 turns", "MB", only(taken, "growth"), digits=2, note=note)]
+
+
+def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
+    """Run turns, one session after the other, again and again."""
+    answer({"growth": asyncio.run(grown())})
+
+
+async def grown(turns: int = TURNS) -> float:
+    """Return the growth in MB for each 1,000 turns after the first ones."""
+    from deep_sessions import Runner, open_store, session_capabilities
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+    from deep_core import create_deep_agent, default_kernel
+
+    def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse([TextPart("the tide is high")])
+
+    agent = create_deep_agent(FunctionModel(respond), backend="memory", capabilities=session_capabilities())
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(f"sqlite:///{folder}/sessions.db")
+        runner = Runner(agent, store, kernel=default_kernel())
+        warm = 0.0
+        for turn in range(turns):
+            if turn == min(WARM, turns // 2):
+                warm = resident()
+            await runner.run(f"s{turn % SESSIONS}", "When is high water?", run_id=f"r{turn}")
+        grew = resident() - warm
+        await store.aclose()
+    return grew / (turns - min(WARM, turns // 2)) * 1000
