@@ -407,4 +407,4 @@ def test_the_kernel_and_the_plugins_do_not_print() -> None:
         for path in source.rglob("*.py")
         if "deep_cli" not in path.parts and calls(ast.parse(path.read_text(encoding="utf-8"))) & {"print", "echo"}
     }
-    assert found <= {"tracing.py"}, found
+    assert found <= {"tracing.py", "exits.py"}, found  # the last word of a worker whose event loop hangs
