@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model
-from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.tools import RunContext
 
@@ -173,8 +173,10 @@ def _real(ctx: RunContext[Any]) -> Model[Any] | None:
 
 def _has_next(asked: object, model: Model[Any]) -> bool:
     """Whether a model is one of several of a `FallbackModel`, and not the last: the next is asked, not this again."""
-    if not isinstance(asked, FallbackModel):
+    module = sys.modules.get("pydantic_ai.models.fallback")  # imported by whoever has such a model
+    if module is None or not isinstance(asked, module.FallbackModel):
         return False
-    while isinstance(model, WrapperModel) and model not in asked.models:
+    models: list[Model[Any]] = cast("Any", asked).models
+    while isinstance(model, WrapperModel) and model not in models:
         model = model.wrapped
-    return any(model is candidate for candidate in asked.models[:-1])
+    return any(model is candidate for candidate in models[:-1])

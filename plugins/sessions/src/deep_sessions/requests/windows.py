@@ -10,11 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-import httpx2
-
 from ..slot import Window
 
 if TYPE_CHECKING:
+    import httpx2
     from pydantic_ai.models import Model
 
 __all__ = ["find_window", "known_window", "learn_window"]
@@ -65,6 +64,8 @@ def learn_window(model: Model[Any], tokens: int) -> None:
 
 
 async def _ask(model: Model[Any]) -> int | None:
+    import httpx2
+
     base = (model.base_url or "").rstrip("/")
     root, name = base.removesuffix("/v1"), model.model_name
     key: object = getattr(getattr(model, "client", None), "api_key", None)
@@ -102,6 +103,8 @@ async def _ask(model: Model[Any]) -> int | None:
 
 async def _json(answer: Awaitable[httpx2.Response]) -> Any:
     """Return the body of an answer; None if there is none: most servers know one of the questions."""
+    import httpx2
+
     try:
         response = await answer
         return response.json() if response.is_success else None
