@@ -82,8 +82,8 @@ def wait(run: Statements, inputs: str, seconds: float = 0.0, **columns: Any) -> 
     """
     more = "".join(f", {name} = :{name}" for name in columns)
     run(
-        "update {jobs} set place = 'waiting', worker = null, early = 1, alone = 0, probe = 0, again = 0, asked = now(), "
-        f"due = case when again = 1 then 0 else now() + :seconds end{more} where inputs = :inputs",
+        "update {jobs} set place = 'waiting', worker = null, early = 1, alone = 0, probe = 0, again = 0, "
+        f"asked = now(), due = case when again = 1 then 0 else now() + :seconds end{more} where inputs = :inputs",
         inputs=inputs,
         seconds=seconds,
         **columns,
