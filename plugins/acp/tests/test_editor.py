@@ -23,7 +23,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from deep_core import hookimpl
 from plugins.acp.tests.editor import Editor, connected
-from tests.stubs import OpenAIStub, Script
+from tests.stubs import Failure, OpenAIStub, Script, ScriptedModel, Turn
 
 NOISY = """
 import os
@@ -172,6 +172,55 @@ async def test_a_command_that_fails_looks_failed(folder: Path) -> None:
     ends = [update for update in editor.updates if update.get("status") in ("completed", "failed")]
     assert [update["status"] for update in ends] == ["failed", "completed"]
     assert "Exit code 3" in ends[0]["content"][-1]["content"]["text"]
+
+
+class Stubbed:
+    """The model `stub:…`, which plays a script.
+
+    Args:
+        script: the script.
+    """
+
+    def __init__(self, script: Script) -> None:
+        self.player = script.play()
+
+    @hookimpl
+    def deep_resolve_model(self, model_id: str) -> ScriptedModel | None:
+        return ScriptedModel(self.player) if model_id.startswith("stub:") else None
+
+
+async def test_a_turn_that_failed_is_tried_again_by_a_command(folder: Path) -> None:
+    away = Failure(400, "the account is locked")
+    async with opened(folder, Stubbed(Script(away, away, "fine", "more")), model="stub:one") as (editor, session):
+        with pytest.raises(acp.RequestError, match="send a message first"):
+            await editor.prompt(session, "/retry")
+        for said in ("hello", "/retry"):
+            with pytest.raises(acp.RequestError, match=r"the account is locked.*/retry tries it again"):
+                await editor.prompt(session, said)
+        assert (await editor.prompt(session, "/retry")).stop_reason == "end_turn"
+        assert editor.text() == "fine"
+        with pytest.raises(acp.RequestError):  # it completed
+            await editor.prompt(session, "/retry")
+        await editor.prompt(session, "and now?")
+        editor.clear()
+        await editor.connection.load_session(cwd=str(folder), session_id=session, mcp_servers=[])
+        assert editor.text("user_message_chunk") == "helloand now?"
+        assert editor.text() == "finemore"
+
+
+@pytest.mark.parametrize(
+    ("finish", "stopped", "words"),
+    [
+        ("length", "max_tokens", "cut at the model's limit of tokens. To go on from there, send: continue"),
+        ("content_filter", "end_turn", "content filter ended the answer"),
+    ],
+)
+async def test_an_answer_that_is_not_whole_is_said(folder: Path, finish: Any, stopped: str, words: str) -> None:
+    script = Script(Turn(text="once upon", finish=finish))
+    async with opened(folder, Stubbed(script), model="stub:one") as (editor, session):
+        assert (await editor.prompt(session, "a story")).stop_reason == stopped
+        assert editor.text().startswith("once upon\n\nThis answer is not whole: ")
+        assert words in editor.text()
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCalls, FunctionModel
 
@@ -14,7 +15,10 @@ __all__ = ["Gate"]
 
 
 class Gate:
-    """A model that, told `hold …`, says one word and then waits until the test lets it go on; `fail` fails."""
+    """A model that, told `hold …`, says one word and then waits until the test lets it go on; `fail` fails.
+
+    `flaky …` fails until the test lets it go on; then it says how often it was asked this.
+    """
 
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
@@ -28,8 +32,13 @@ class Gate:
                 yield "holding "
                 await self.go_on.wait()
                 yield prompt.removeprefix("hold ")
+            elif prompt.startswith("flaky"):
+                if not self.go_on.is_set():
+                    raise ModelHTTPError(400, "gate", {"message": "the account is locked"})
+                asked = [part for message in messages for part in message.parts if part.part_kind == "user-prompt"]
+                yield f"asked {sum(part.content == prompt for part in asked)} time"
             elif prompt == "fail":
-                raise ConnectionError("the provider is away")
+                raise ModelHTTPError(400, "gate", {"message": "the provider is away"})
             else:
                 assert plain.stream_function is not None
                 async for part in plain.stream_function(messages, info):

@@ -173,7 +173,7 @@ class Page:
         return await self.settled()
 
     async def do(self, what: str) -> httpx.Response:
-        """`stop` or `resume`."""
+        """`stop`, `resume` or `retry`."""
         return await self._user.http.post(f"/api/sessions/{self.id}/{what}")
 
 

@@ -23,6 +23,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls
 from plugins.web.tests.gates import Gate
 from plugins.web.tests.pages import SECONDS, Page, working
 from plugins.web.tests.served import Served
+from tests.stubs import Script, ScriptedModel, Turn
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -430,6 +431,51 @@ async def test_a_failing_provider_is_reported_and_the_conversation_continues(tmp
         assert "the provider is away" in page.ended["message"]  # the owner of the token may read it
         await page.ask("say still here")
         assert page.last == "still here"
+
+
+async def test_a_run_that_failed_is_tried_again_with_its_message_once(tmp_path: Path) -> None:
+    gate = Gate()
+    async with working(tmp_path, gate.model) as running, running.page() as page:
+        state = await page.ask("flaky thing")
+        assert (state["status"], state["again"]) == ("failed", "failed")
+        assert "the account is locked" in page.ended["message"]
+        assert (await page.do("retry")).status_code == 202
+        await page.until(lambda message: message.get("kind") == "run_ended")  # it fails again
+        gate.go_on.set()
+        assert (await page.do("retry")).status_code == 202
+        assert (await page.reaches("idle"))["again"] is None
+        assert page.texts == [("user", "flaky thing"), ("assistant", "asked 1 time")]
+        refused = await page.do("retry")  # it completed
+        assert (refused.status_code, refused.json()["code"]) == (409, "stale")
+
+
+async def test_what_was_stopped_is_tried_again_but_nothing_that_runs_or_waits(tmp_path: Path) -> None:
+    gate = Gate()
+    async with working(tmp_path, gate.model) as running, running.page() as page:
+        assert (await page.do("retry")).json()["code"] == "stale"  # nothing was said yet
+        assert (await page.send("hold the line")).status_code == 202
+        await page.hears("holding ")
+        refused = await page.do("retry")
+        assert (refused.status_code, refused.json()["code"]) == (409, "busy")
+        await page.do("stop")
+        assert (await page.settled())["again"] == "stopped"
+        gate.go_on.set()
+        assert (await page.do("retry")).status_code == 202
+        await page.settled()
+        assert page.last == "holding the line"
+        await page.ask("write notes.txt: red")
+        refused = await page.do("retry")
+        assert (refused.status_code, refused.json()["code"]) == (409, "waiting")
+        user = await running.user()
+        assert (await user.http.post("/api/sessions/unknown/retry")).status_code == 404
+
+
+async def test_an_answer_that_was_cut_is_said(tmp_path: Path) -> None:
+    model = ScriptedModel(Script(Turn(text="once upon", finish="length")).play())
+    async with working(tmp_path, model) as running, running.page() as page:
+        state = await page.ask("a story")
+        assert (page.last, page.ended["finish_reason"], state["again"]) == ("once upon", "length", None)
+        assert "cut at the model's limit of tokens" in page.ended["words"]
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ from deep_sessions import (
     AgentChoice,
     AgentError,
     Event,
+    NothingToResume,
     NotPending,
     Question,
     SessionNotFound,
@@ -64,6 +65,7 @@ MODES: Mapping[Mode, tuple[str, str]] = {
 }
 STOPPED: Mapping[str, Any] = {"limit_exceeded": "max_turn_requests"}
 """Errors of a run that the protocol has a reason for."""
+RETRY = AvailableCommand(name="retry", description="Try the last turn again, from where it failed or was stopped")
 
 
 @dataclass
@@ -173,16 +175,20 @@ class EditorSession:
         return list(dict.fromkeys([*self.project.models, self._choice.model]))
 
     async def tell_commands(self) -> None:
-        """Send the commands that plugins add."""
+        """Send the session's own command, and those that plugins add."""
         commands = [
-            AvailableCommand(
-                name=command.name,
-                description=visible(command.about),
-                input=AvailableCommandInput(UnstructuredCommandInput(hint=visible(command.usage)))
-                if command.usage
-                else None,
-            )
-            for command in self.project.commands().values()
+            RETRY,
+            *(
+                AvailableCommand(
+                    name=command.name,
+                    description=visible(command.about),
+                    input=AvailableCommandInput(UnstructuredCommandInput(hint=visible(command.usage)))
+                    if command.usage
+                    else None,
+                )
+                for command in self.project.commands().values()
+                if command.name != RETRY.name
+            ),
         ]
         await self._tell(update_available_commands(commands))
 
@@ -255,19 +261,22 @@ class EditorSession:
         runs = await self.project.sessions(self._choice)
         await self._learn(runs)
         message = await self._read(blocks, runs)
-        reason = await self._finish_waiting(turn)
+        reason = "end_turn" if message is None else await self._finish_waiting(turn)
         while reason == "end_turn":
-            reason = await self._run(message, turn)
+            reason = await (self._retry(turn) if message is None else self._run(message, turn))
             if reason != "end_turn" or not self._choice.plan or not await self._approve_plan(turn):
                 break
             message = CARRY_OUT
         return "cancelled" if turn.canceled.is_set() else reason
 
-    async def _read(self, blocks: Sequence[Any], runs: Sessions) -> str | list[UserContent]:
+    async def _read(self, blocks: Sequence[Any], runs: Sessions) -> str | list[UserContent] | None:
+        """Return what the prompt says to the agent; None for the command that tries the last turn again."""
         model = self.project.model_of(runs)
         takes_pictures = model is None or model.profile.get("supports_image_input", True)
         message = read_prompt(blocks, self.project.folder, pictures=takes_pictures)
         named = command_of(message)
+        if named is not None and named[0] == RETRY.name:
+            return None
         command = None if named is None else self.project.commands().get(named[0])
         if named is None or command is None:
             return message
@@ -288,6 +297,23 @@ class EditorSession:
         runs = turn.runs = await self.project.sessions(AgentChoice(self._choice.model, is_planned(state.run.labels)))
         return await self._follow(runs, turn, state.run.id, asks=True)
 
+    async def _retry(self, turn: _Turn) -> Any:
+        """Try the last run again. One whose calls wait goes on, once they are decided."""
+        try:
+            state = await load_session(self.project.store, self.id)
+        except SessionNotFound as error:
+            raise RequestError(INVALID, "there is nothing to try again: send a message first") from error
+        if state.run is None:
+            raise NothingToResume("there is nothing to try again: send a message first")
+        if state.run.status == "paused":
+            return await self._finish_waiting(turn)
+        runs = turn.runs = await self.project.sessions(AgentChoice(self._choice.model, is_planned(state.run.labels)))
+        await self._learn(runs)
+        await runs.retry(self.id)
+        if turn.canceled.is_set():
+            await self._stop(turn)
+        return await self._follow(runs, turn, state.run.id, attempt=state.run.attempt + 1)
+
     async def _run(self, message: str | list[UserContent], turn: _Turn) -> Any:
         runs = turn.runs = await self.project.sessions(self._choice)
         await self._learn(runs)
@@ -298,8 +324,17 @@ class EditorSession:
             await self._stop(turn)
         return await self._follow(runs, turn, run_id)
 
-    async def _follow(self, runs: Sessions, turn: _Turn, run_id: str, *, asks: bool = False) -> Any:
-        """Send what happens until a run ends, and ask about calls that wait; return why it stopped."""
+    async def _follow(self, runs: Sessions, turn: _Turn, run_id: str, *, asks: bool = False, attempt: int = 0) -> Any:
+        """Send what happens until a run ends, and ask about calls that wait; return why it stopped.
+
+        Args:
+            runs: what runs it.
+            turn: the prompt that it answers.
+            run_id: the run.
+            asks: whether calls wait already.
+            attempt: the first attempt that counts: another interface may have made some that were not sent yet.
+        """
+        begun = 0
         if asks:
             await self._decide(runs, turn)
         async with aclosing(runs.stream(self.id, after=self._seen)) as events:
@@ -307,6 +342,10 @@ class EditorSession:
                 self._seen = event.n
                 for update in self._view.translate(event):
                     await self._tell(update)
+                if event.kind == "run_started":
+                    begun = int(_field(event, "attempt"))
+                if begun < attempt:
+                    continue
                 if event.kind == "approvals_asked" and not event.path:
                     await self._decide(runs, turn)
                 elif event.kind == "run_interrupted":
@@ -324,10 +363,12 @@ class EditorSession:
         if status == "aborted" or turn.canceled.is_set():
             return "cancelled"
         if status == "completed":
-            return "end_turn"
+            # Never `refusal`: at that, an editor drops the message, which the conversation keeps.
+            return "max_tokens" if _field(event, "finish_reason") == "length" else "end_turn"
         if code in STOPPED:
             return STOPPED[code]
-        raise RequestError(INTERNAL, f"the run failed: {visible(_field(event, 'message'))}", {"code": code})
+        message = f"the run failed: {visible(_field(event, 'message'))} (/{RETRY.name} tries it again)"
+        raise RequestError(INTERNAL, message, {"code": code})
 
     # -- approvals -----------------------------------------------------------------------------------------------------
 

@@ -187,6 +187,8 @@ class Translator:
 
     def _run_ended(self, event: Any) -> Iterator[Any]:
         yield from self.close_calls("Stopped." if event.status == "aborted" else "The run ended before this call.")
+        if event.words:
+            yield update_agent_message_text(f"\n\nThis answer is not whole: {event.words}\n")
 
     def _run_interrupted(self, event: Any) -> Iterator[Any]:
         yield from self.close_calls("The run was interrupted. This call may have had an effect.")

@@ -22,6 +22,7 @@ from deep_core.plugin_api import visible
 from .entries import read_entry
 from .journal import STEER
 from .ledger_rows import UNKNOWN
+from .requests.ends import NOT_WHOLE
 from .store import Entry
 
 __all__ = [
@@ -220,8 +221,9 @@ class HistoryReplaced(Event):
 class RunEnded(Event):
     """The run ended: `completed`, `failed` or `aborted`. `code` and `message` say why it failed.
 
-    `finish_reason` is how its last request ended: an answer with `length` or `filtered` is not whole. `retryable` says
-    whether the run can succeed if it is tried again, `retry_after` after how many seconds, where a provider says so.
+    `finish_reason` is how its last request ended: an answer with `length` or `filtered` is not whole, and `words` says
+    so for people, where the run completed. `retryable` says whether the run can succeed if it is tried again,
+    `retry_after` after how many seconds, where a provider says so.
     """
 
     kind = "run_ended"
@@ -231,6 +233,7 @@ class RunEnded(Event):
     finish_reason: str = ""
     retryable: bool | None = None
     retry_after: float | None = None
+    words: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -403,6 +406,7 @@ def _run_ended(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
         code=error.get("code", ""),
         message=error.get("message", ""),
         finish_reason=data.get("finish_reason", ""),
+        words=NOT_WHOLE.get(data.get("finish_reason", ""), "") if data["status"] == "completed" else "",
         retryable=error.get("retryable"),
         retry_after=error.get("retry_after"),
     )

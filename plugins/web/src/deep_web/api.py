@@ -45,6 +45,7 @@ LISTED = 500
 WAITING = "A call waits for your answer: approve or deny it first."
 WORKING = "The agent is still working: wait for it, or stop it."
 ANSWERED = "This was answered already."
+COMPLETED = "There is nothing to try again: the last run completed, or there was none."
 T = TypeVar("T", bound=BaseModel)
 
 
@@ -358,6 +359,24 @@ async def _resume(runs: Sessions, session_id: str) -> None:
         return
 
 
+async def retry_run(request: Request) -> Response:
+    """Try the last run again, where it failed or was stopped."""
+    session = await own_session(request)
+    site = site_of(request)
+    async with site.lock(session.id):
+        runs = await ready(site, session.id)
+        try:
+            await runs.retry(session.id)
+        except SessionBusy as error:
+            raise Refused("busy", WORKING) from error
+        except DecisionsPending as error:
+            raise Refused("waiting", WAITING) from error
+        except NothingToResume as error:
+            raise Refused("stale", COMPLETED) from error
+    site.notify(session.id)
+    return JSONResponse({}, 202)
+
+
 async def upload(request: Request) -> Response:
     """Put a file into the session's workspace; the agent sees it listed at its next request."""
     session, name = await own_session(request), request.query_params.get("name")
@@ -439,6 +458,7 @@ def routes() -> list[Route]:
         Route(f"{one}/decisions", post_decisions, methods=["POST"]),
         Route(f"{one}/stop", stop_run, methods=["POST"]),
         Route(f"{one}/resume", resume_run, methods=["POST"]),
+        Route(f"{one}/retry", retry_run, methods=["POST"]),
         Route(f"{one}/uploads", upload, methods=["POST"]),
         Route(f"{one}/files", get_files, methods=["GET"]),
         Route(f"{one}/files/{{path:path}}", get_file, methods=["GET"]),

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Status", "described", "state_of", "status_of"]
 
 Status = Literal["idle", "running", "waiting", "interrupted", "failed"]
+AGAIN = {"failed": "failed", "aborted": "stopped"}
+"""How a run ended that can be tried again, by the status of its session."""
 
 
 def status_of(info: SessionInfo) -> Status:
@@ -69,6 +71,7 @@ async def state_of(site: Site, session_id: str) -> dict[str, Any]:
         "approval": approval,
         "todos": _todos(state),
         "interrupted": status == "interrupted",
+        "again": AGAIN.get(state.info.status),
         "queued": [*await runs.queued(session_id)],
         "usage": _usage(site, session_id, state),
     }

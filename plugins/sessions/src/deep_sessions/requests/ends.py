@@ -15,7 +15,7 @@ from .providers import CREDIT, STATUSES, Status, overflow_of
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
 
-__all__ = ["End", "EndKind", "RequestFailed", "end_of_error", "end_of_response", "garbled"]
+__all__ = ["CONTINUE", "NOT_WHOLE", "End", "EndKind", "RequestFailed", "end_of_error", "end_of_response", "garbled"]
 
 EndKind = Literal["stop", "tool_call", "length", "filtered", "incomplete", "transient", "overflow", "permanent"]
 
@@ -24,6 +24,13 @@ SHOWN = 120
 CUT = "the answer was cut at the model's limit of tokens"
 FILTERED = "the provider's content filter ended the answer"
 INCOMPLETE = "the connection ended before the answer did"
+CONTINUE = "To go on from there, send: continue"
+NOT_WHOLE: Mapping[str, str] = {
+    "length": f"{CUT}. {CONTINUE}",
+    "filtered": FILTERED,
+    "incomplete": f"{INCOMPLETE}. {CONTINUE}",
+}
+"""What interfaces say below an answer that ended so."""
 _FINISHED: Mapping[str, EndKind] = {
     "stop": "stop",
     "tool_call": "tool_call",

@@ -241,6 +241,8 @@ function takeState(state) {
   showModel(state.model);
   showQueue(state.queued ?? []);
   $("interrupted").hidden = !state.interrupted;
+  $("again").hidden = !state.again;
+  $("again-how").textContent = state.again === "failed" ? "failed" : "was stopped";
   if (old.approval?.id !== state.approval?.id || old.id !== page.id) showApproval(state.approval);
   page.state.id = page.id;
   document.body.dataset.session = page.id;
@@ -501,7 +503,7 @@ async function open() {
     showApproval(null);
     $("uploads").replaceChildren();
     $("queue").replaceChildren();
-    $("interrupted").hidden = true;
+    $("interrupted").hidden = $("again").hidden = true;
     $("text").value = sessionStorage.getItem(draftKey()) ?? "";
     grow();
     connection("Connecting …");
@@ -576,6 +578,7 @@ $("composer").onsubmit = (event) => {
 };
 $("stop").onclick = () => ask("POST", here("/stop"));
 $("resume").onclick = () => ask("POST", here("/resume"));
+$("retry").onclick = () => ask("POST", here("/retry"));
 $("new").onclick = create;
 $("search").oninput = showSessions;
 $("attach").onclick = () => $("picker").click();

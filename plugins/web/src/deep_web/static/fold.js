@@ -74,6 +74,7 @@ export class Fold {
 
   _run_ended(event) {
     this.#end();
+    if (event.words) this.#add({ kind: "note", text: `This answer is not whole: ${event.words}`, key: `e${event.n}` });
     if (event.status === "aborted") this.#add({ kind: "note", text: "Stopped.", key: `e${event.n}` });
     if (event.status === "failed") {
       this.#add({ kind: "error", text: `The run failed. ${event.message ?? ""}`.trim(), key: `e${event.n}` });
