@@ -59,7 +59,9 @@ if TYPE_CHECKING:
     from .planning import CARRY_OUT, MODE, PLAN, is_planned, planner_parameters
     from .questions import Question, answer_questions, questions_of
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
+    from .requests.breaker import Breaker, BreakerState, breaker_of, breakers
     from .requests.ends import End, end_of_error, end_of_response
+    from .requests.patience import patience
     from .results import AgentState, Delta, Message, RunResult, ToolSummary
     from .run_request import RunRequest
     from .runner import Runner
@@ -81,6 +83,8 @@ __all__ = [
     "AgentError",
     "AgentState",
     "BackendMaker",
+    "Breaker",
+    "BreakerState",
     "ChatCommand",
     "Commit",
     "DecisionsPending",
@@ -137,6 +141,8 @@ __all__ = [
     "UsageError",
     "answer_questions",
     "as_agent_error",
+    "breaker_of",
+    "breakers",
     "chat_commands",
     "config_digest",
     "create",
@@ -159,6 +165,7 @@ __all__ = [
     "new_conversation_id",
     "open_conversations",
     "open_store",
+    "patience",
     "planner_parameters",
     "questions_of",
     "rename",
@@ -217,6 +224,8 @@ __getattr__, __dir__ = lazy_exports(
         "planning": ["CARRY_OUT", "MODE", "PLAN", "is_planned", "planner_parameters"],
         "questions": ["Question", "answer_questions", "questions_of"],
         "registry": ["ToolContext", "ToolDefinition", "ToolRegistry", "ToolSpec"],
+        "requests.breaker": ["Breaker", "BreakerState", "breaker_of", "breakers"],
+        "requests.patience": ["patience"],
         "requests.ends": ["End", "end_of_error", "end_of_response"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
         "manage": ["create", "delete", "export", "fork", "load_session", "rename", "retain", "rewind", "title_of"],
