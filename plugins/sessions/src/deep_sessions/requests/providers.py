@@ -92,7 +92,8 @@ STATUSES: Mapping[int, Status] = {
     422: Status("permanent", "rejected", False, "rejects the request"),
     425: Status("transient", "conflict", False, "was not ready"),
     429: Status("transient", "rate_limited", True, "allows no more requests now"),
-    500: Status("transient", "server_error", True, "has an error of its own"),
+    # It took the request on: what broke it may break it again, so it is not waited for as a provider that is down.
+    500: Status("transient", "server_error", False, "has an error of its own"),
     502: Status("transient", "unavailable", True, "is not available"),
     503: Status("transient", "unavailable", True, "is not available"),
     504: Status("transient", "unavailable", True, "is not available"),
