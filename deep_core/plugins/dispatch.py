@@ -180,11 +180,18 @@ class Caller:
         self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Iterable[str] | None
     ) -> None:
         """Call every plugin; record exceptions, ignore results."""
+        from asyncio import CancelledError, current_task  # commands that run no agent import this module too
+
         for impl in self._impls(hook, among):
             with self._contained(impl, hook, partial(self.incidents.record, effect="ignored")):
-                result = self._call(impl, hook, arguments(impl.plugin_name))
-                if inspect.isawaitable(result):
-                    await result
+                try:
+                    result = self._call(impl, hook, arguments(impl.plugin_name))
+                    if inspect.isawaitable(result):
+                        await result
+                except CancelledError as error:
+                    if (task := current_task()) is not None and task.cancelling():
+                        raise
+                    raise PluginError("what it awaited was cancelled") from error  # not the run: that goes on
 
     def notify_now(self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Iterable[str]) -> None:
         """`notify` for synchronous callers; refuse a plugin's coroutine."""

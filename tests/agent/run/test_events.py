@@ -253,6 +253,34 @@ def test_a_request_of_several_attempts_is_reported_once(hosted: bool) -> None:
     assert ear.told == ["RunStartEvent", "RequestEvent", "RunEndEvent"]
 
 
+def cancelled(event: RunEvent) -> None:
+    raise asyncio.CancelledError("a task of its own")
+
+
+async def awaits_a_cancelled_task(event: RunEvent) -> None:
+    task = asyncio.create_task(asyncio.sleep(60))
+    task.cancel()
+    await task
+
+
+def leaves(event: RunEvent) -> None:
+    raise SystemExit(3)
+
+
+def breaks(event: RunEvent) -> None:
+    raise RuntimeError("not today")
+
+
+@pytest.mark.parametrize("observer", [cancelled, awaits_a_cancelled_task, leaves, breaks])
+def test_an_observer_can_never_break_a_run(observer: Any) -> None:
+    tools, ear = Tools("look"), Ear()
+    kernel = kernel_of(plugin("disk", toolsets=[tools.toolset]), plugin("bad", run_event=observer), ear.plugin)
+    result = run(kernel.create_agent(scripted(Call("look", {}), "done")))
+    assert (result.output, tools.names) == ("done", ["look"])
+    assert {incident.plugin for incident in kernel.incidents} == {"bad"}
+    assert len(ear.heard) == len(kernel.incidents)  # all others hear of everything
+
+
 def test_every_event_is_public_and_on_the_page_of_events() -> None:
     events = {kind.__name__ for kind in deep_core.RunEvent.__subclasses__() if kind.__module__.startswith("deep_core.")}
     page = Path(deep_core.__file__).parents[1].joinpath("docs", "reference", "events.md").read_text("utf-8")

@@ -122,8 +122,10 @@ class _Counted:
             yield item
         if self.response is not None:
             self.response.finish_reason = "tool_call" if answer.calls else "stop"
-            # StreamedResponse has no public way to set the usage; its subclasses set this field.
-            self.response._usage = usage  # pyright: ignore[reportPrivateUsage]
+            # The response adds up an estimate, in this object: this is what a provider would have reported.
+            reported = self.response.usage
+            reported.input_tokens, reported.output_tokens = usage.input_tokens, usage.output_tokens
+            reported.cache_read_tokens, reported.cache_write_tokens = usage.cache_read_tokens, usage.cache_write_tokens
 
 
 def _tokens(chars: int) -> int:
