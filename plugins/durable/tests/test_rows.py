@@ -1,0 +1,106 @@
+"""What the rows of a queue say after each end of an attempt, on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from deep_durable import Failed, Patience, Queue, Waits, enqueue, open_queue
+from deep_sessions import open_store
+
+PATIENCE = Patience(first=10.0, most=600.0)
+
+
+def with_queue(store: str, work: Callable[[Queue, int], Awaitable[None]]) -> None:
+    async def main() -> None:
+        queue = open_queue(store)
+        try:
+            await work(queue, await queue.register("me"))
+        finally:
+            await queue.aclose()
+
+    asyncio.run(main())
+
+
+def test_an_outage_lets_one_session_find_out_and_obeys_retry_after(store: str) -> None:
+    async def work(queue: Queue, worker: int) -> None:
+        for name in ("one", "two", "three"):
+            await queue.enqueue(name)
+        assert len(await queue.claim(worker, 2, provider="p")) == 2
+        await queue.settle(worker, "one", Waits("p", "503", seconds=120.0), patience=PATIENCE)
+        await queue.settle(worker, "two", Waits("p", "503"), patience=PATIENCE)
+        (outage,) = await queue.outages()
+        assert 110 < outage.next_try <= 120
+        assert await queue.claim(worker, 5, provider="p") == {}  # also what has not met it
+        assert {job.session_id: job.failures for job in await queue.jobs()} == {"one": 0, "two": 0, "three": 0}
+        assert len(await queue.claim(worker, 5, provider="another")) == 1
+
+    with_queue(store, work)
+
+
+def test_the_answer_to_a_probe_lets_all_run(store: str) -> None:
+    async def work(queue: Queue, worker: int) -> None:
+        short = Patience(first=0.0)
+        for name in ("one", "two"):
+            await queue.enqueue(name)
+        await queue.claim(worker, 2, provider="p")
+        for name in ("one", "two"):
+            await queue.settle(worker, name, Waits("p", "503"), patience=short)
+        (probe,) = (await queue.claim(worker, 1, provider="p")).items()
+        assert probe[1]
+        await queue.answered(probe[0])
+        assert await queue.outages() == []
+        assert [*(await queue.claim(worker, 5, provider="p")).values()] == [False]
+
+    with_queue(store, work)
+
+
+def test_a_session_that_takes_a_step_between_failures_is_not_set_aside(store: str) -> None:
+    async def work(queue: Queue, worker: int) -> None:
+        await queue.enqueue("one")
+        for step in (1, 2, 3, 3):
+            while not await queue.claim(worker, 1):
+                await queue.enqueue("one")
+                await asyncio.sleep(0.2)
+            await queue.settle(worker, "one", Failed("no such file"), step=step, patience=PATIENCE)
+        (job,) = await queue.jobs()
+        assert (job.state, job.failures, job.error) == ("waiting", 4, "no such file")
+
+    with_queue(store, work)
+
+
+@pytest.mark.parametrize("payload", ["gASVIQAAAAAAAACMBXBvc2l4", "{}", "7", '""', "[" * 2000, '"one" ', ""])
+def test_a_payload_that_is_no_session_is_dropped(
+    payload: str, sqlite_store: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(queue: Queue, worker: int) -> None:
+        await queue.enqueue("one")
+        with sqlite3.connect(tmp_path / "sessions.queue.db") as file:
+            file.execute("update workflow_input set inputs = ?", [payload])
+        file.close()
+        assert await queue.claim(worker, 5) == {}
+        assert await queue.jobs() == []
+
+    with_queue(sqlite_store, work)
+    assert "no id of a session" in caplog.text
+
+
+def test_enqueue_with_an_open_store_takes_few_milliseconds(store: str) -> None:
+    async def main() -> float:
+        opened = open_store(store)
+        await enqueue(opened, "first", "hello")
+        began = time.process_time()
+        for number in range(20):
+            await enqueue(opened.for_owner("acme"), f"s{number}", "hello")
+        taken = (time.process_time() - began) / 20
+        queue = open_queue(store)
+        assert len(await queue.jobs()) == 21
+        await queue.aclose()
+        await opened.aclose()
+        return taken
+
+    assert asyncio.run(main()) < 0.008
