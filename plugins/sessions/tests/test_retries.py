@@ -115,6 +115,13 @@ async def test_model_retry_sends_a_request_again(statuses: tuple[int, ...], stre
         assert seen == [*statuses]
 
 
+@pytest.mark.parametrize("status", [500, 503])
+async def test_a_provider_that_asks_not_to_send_again_is_asked_once(status: int) -> None:
+    async with provider(status, 200, headers="x-should-retry: false\r\n") as (url, seen):
+        result = await (await agent(url)).run("go")
+        assert (result.status, seen) == ("failed", [status])
+
+
 @pytest.mark.parametrize(
     ("statuses", "retry", "calls", "code"),
     [

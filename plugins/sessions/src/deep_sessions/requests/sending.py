@@ -116,7 +116,7 @@ class Sending:
                 breaker.succeeded()
         self._begun += not end.refused
         last = self._at == len(self._models) - 1
-        if end.kind == "overflow" or (not end.retryable and last):
+        if end.kind == "overflow" or (last and (end.final or not end.retryable)):
             raise error
         if not last:
             await self._report(Wait(model.model_id, end, 0, self._rounds + 1, replaces=self.replaces))
