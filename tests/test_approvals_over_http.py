@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.ui import UIAdapter
@@ -58,7 +59,7 @@ class Programs:
             yield {0: DeltaToolCall("pay", json.dumps(ANN), tool_call_id=f"call-{len(self.requests)}")}
             return
         if self.fails:
-            raise ConnectionError("the provider is away")
+            raise ModelHTTPError(400, "scripted")  # not tried again, as a broken connection is
         yield "done"
 
 

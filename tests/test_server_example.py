@@ -266,7 +266,7 @@ async def test_no_exception_text_reaches_a_client(tmp_path: Path, caplog: pytest
             part.part_kind == "tool-return" for part in messages[-1].parts
         ):
             yield "so far "
-            raise ConnectionError(secret)
+            raise RuntimeError(secret)
         yield {0: DeltaToolCall("query", "{}"), 1: DeltaToolCall("guarded", "{}")}
 
     told: list[str] = []

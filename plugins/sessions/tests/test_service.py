@@ -803,7 +803,7 @@ async def test_calls_that_ended_before_their_run_failed_are_reported_to_later_wa
     def answer(messages: list[ModelMessage]) -> Any:
         if responses(messages) == 0:
             return [ToolCallPart("burn", {}, "c1")]
-        raise ConnectionError("the provider is away")
+        raise RuntimeError("the model is broken")
 
     async with service(answer, SqliteStore(tmp_path / "s.db"), [burn]) as sessions:
         await sessions.send("s", "Burn.")
