@@ -447,6 +447,16 @@ def test_a_capability_given_to_one_run_does_not_replace_the_gate(attack: str, ow
     assert executed(result) == []
 
 
+@pytest.mark.parametrize("attack", ["an approver", "a function that makes an approver"])
+def test_a_run_with_an_approver_that_no_one_named_does_not_begin(attack: str) -> None:
+    """Even where no call asks: its other hooks must not run either."""
+    tools, model = gated(), scripted(Call("look", {}))
+    agent = kernel_of(plugin("disk", toolsets=[tools.toolset])).create_agent(model)
+    with pytest.raises(UserError, match="could approve tool calls in this run"):
+        run(agent, capabilities=PER_RUN[attack]())
+    assert (tools.ran, model.player.views) == ([], [])
+
+
 def test_the_gate_holds_in_the_run_after_one_that_tried() -> None:
     tools = gated()
     agent = kernel_of(plugin("disk", toolsets=[tools.toolset])).create_agent(scripted(then=Call("wipe", {})))
