@@ -24,7 +24,7 @@ from scripts.count_code import code_lines  # noqa: E402 - the path comes first
 from tests.import_graph import circles, edges, read  # noqa: E402
 
 LIMITS = {
-    "code lines": 5_400,
+    "code lines": 5_300,
     "code lines of plugins/": 2_000,
     "Any in 100 code lines": 6.0,
     "casts in 100 code lines": 0.6,

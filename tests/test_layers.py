@@ -98,9 +98,9 @@ def test_the_plugin_layer_stays_below_2000_lines_of_code() -> None:
     assert lines_of_code(KERNEL / "plugins") < 2_000
 
 
-def test_both_layers_stay_below_5400_lines_of_code() -> None:
+def test_both_layers_stay_below_5300_lines_of_code() -> None:
     """docs/decisions/0015-the-size-of-the-kernel.md says what the lines are for, and what left the kernel."""
-    assert lines_of_code(KERNEL) < 5_400
+    assert lines_of_code(KERNEL) < 5_300
 
 
 # -- tests mirror modules ----------------------------------------------------------------------------------------------

@@ -139,11 +139,9 @@ def _resolved(found: Contributed, item: Contribution[PromptSection]) -> Contribu
 
 
 def _processors(found: Contributed) -> list[Contribution[Processor]]:
-    given = found.spec.given.get("history_processors", ())
-    own = [Contribution("app", as_processor("app", each)) for each in given]
-    return sorted(
-        [*found.to("deep_history_processors"), *own], key=lambda item: PROCESSOR_PHASES.index(item.value.phase)
-    )
+    own = [Contribution("app", as_processor("app", each)) for each in found.spec.given.get("history_processors", ())]
+    every = [*found.to("deep_history_processors"), *own]
+    return sorted(every, key=lambda item: PROCESSOR_PHASES.index(item.value.phase))
 
 
 def _capabilities(found: Contributed) -> list[tuple[str, AbstractCapability[Deps]]]:
@@ -233,13 +231,9 @@ def _chain(plan: Plan) -> list[AgentCapability[Deps]]:
     kind = DeepCapability if alone else AttemptCapability
     deep = kind(plan, stands_last=not any(map(is_innermost, leaves)))
     approvers = tuple(filter(approves, leaves))
+    kernel, policy = plan.kernel, plan.policy
     gate = PolicyCapability(
-        id="deep.policy",
-        hosted=tuple(hosted),
-        kernel=plan.kernel,
-        policy=plan.policy,
-        approvers=approvers,
-        owners=plan.owners,
+        id="deep.policy", hosted=tuple(hosted), kernel=kernel, policy=policy, approvers=approvers, owners=plan.owners
     )
     # `deep` last: it redacts what others appended, and its gate is inside what they wrap around tools.
     return [gate, *others[len(hosted) :], deep]

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeGuard, cast
 
 from pydantic import AfterValidator, BaseModel, Field, JsonValue, ValidationError, model_validator
 from tool_expressions import checked_expression
@@ -40,21 +40,12 @@ class Narrows:
     never: bool | None = None
 
 
+_SESSIONS = "model.fallback model.retry model.stall_ms tools_policy.max_parallel tools_policy.max_calls_per_run"
 HONORED_BY = {
-    **dict.fromkeys(["loop", "session", "observability", "limits"], "sessions"),
+    **dict.fromkeys(["loop", "session", "observability", "limits", *_SESSIONS.split()], "sessions"),
     **dict.fromkeys(["context", "models.summary", "model.context_window"], "summarization"),
     "models.subagent": "subagents",
     **dict.fromkeys(["prompt.append_time_hint", "prompt.append_runtime_hint", "prompt.allow_override"], "sessions"),
-    **dict.fromkeys(
-        [
-            "model.fallback",
-            "model.retry",
-            "model.stall_ms",
-            "tools_policy.max_parallel",
-            "tools_policy.max_calls_per_run",
-        ],
-        "sessions",
-    ),
     **dict.fromkeys(["runtime_policy.sandbox_mode", "runtime_policy.working_directory"], "backends"),
 }
 """Keys that a plugin honors, and its name. Without that plugin, setting one is an error."""
@@ -175,18 +166,11 @@ class ModelSection(Section):
 
     def settings(self) -> ModelSettings:
         """Return this section as Pydantic AI model settings."""
-        out: ModelSettings = {}
-        if self.temperature is not None:
-            out["temperature"] = self.temperature
-        if self.max_tokens is not None:
-            out["max_tokens"] = self.max_tokens
-        if self.thinking is not None:
-            out["thinking"] = self.thinking
-        if self.timeout_ms is not None:
-            out["timeout"] = self.timeout_ms / 1000
-        if self.tool_choice in ("auto", "none"):
-            out["tool_choice"] = self.tool_choice
-        return out
+        seconds = None if self.timeout_ms is None else self.timeout_ms / 1000
+        choice = self.tool_choice if self.tool_choice in ("auto", "none") else None
+        out = {"temperature": self.temperature, "max_tokens": self.max_tokens, "thinking": self.thinking}
+        out |= {"timeout": seconds, "tool_choice": choice}
+        return cast("ModelSettings", {key: value for key, value in out.items() if value is not None})
 
     def served(self, model_id: str) -> Model | None:
         """Return the configured model on the server at `base_url`. None for another id, or without such a server.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from pydantic_ai import Agent, ToolDefinition
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -23,7 +24,7 @@ from .policy.decisions import Policy
 from .policy.gates import PolicyCapability, leaves_of
 from .run.capability import DeepCapability
 from .run.history import last_live_texts
-from .run.session import create_default_deps
+from .run.session import Deps, create_default_deps
 
 CHARS_PER_TOKEN = 4
 """The estimate behind all token budgets of the project."""
@@ -131,7 +132,7 @@ def explain(agent: Agent[Any, Any], kernel: PluginKernel | None = None) -> Expla
         sections=tuple(section for section, _ in sections),
         tools=tuple(_tool(definition, deep.plan.policy) for definition in tools),
         history_processors=tuple(map(_processor, deep.plan.processors)),
-        capabilities=tuple({"id": leaf.id, "plugin": _owner(leaf, deep)} for leaf in _chain(leaves)),
+        capabilities=tuple({"id": leaf.id, "plugin": _owner(leaf, deep)} for each in leaves for leaf in _chain(each)),
         contributions=tuple(_contributions(deep)),
         left_out=tuple({"plugin": p, "status": said[0], "reason": said[1]} for p, said in dropped.items()),
         prompt="\n\n".join(text for _, text in sections if text),
@@ -155,12 +156,9 @@ def schema_chars(definition: ToolDefinition) -> int:
     return len(json.dumps({**shown, "parameters": definition.parameters_json_schema}, separators=(",", ":")))
 
 
-def _chain(leaves: Iterable[Any]) -> Iterator[Any]:
-    """Yield all capabilities, outermost first. The hosted ones act right behind the policy."""
-    for leaf in leaves:
-        yield leaf
-        if isinstance(leaf, PolicyCapability):
-            yield from leaf.hosted
+def _chain(leaf: AbstractCapability[Deps]) -> tuple[AbstractCapability[Deps], ...]:
+    """Return a capability, and those that it hosts: they act right behind it."""
+    return (leaf, *leaf.hosted) if isinstance(leaf, PolicyCapability) else (leaf,)
 
 
 def _owner(leaf: Any, deep: DeepCapability) -> str | None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..run.session import Args, Ctx
 
 NO_CALL_WAITS = "a rule asks for approval, and with interrupt_on=False no call can wait for it"
+Said = Literal["asked", "approved", "denied"]
 CheckCall: TypeAlias = "Callable[[Ctx, ToolCall], Awaitable[Verdict]]"
 
 
@@ -141,7 +142,7 @@ class Policy:
         tool, digest = tool_facts(definition).key, digest_args(args)
         approved = self._approved(ctx, calls, definition, tool, digest)
         decision = Decision(self, ctx.tool_call_id or "", tool, approved or frozenset((digest,)), bool(approved))
-        await self._judge(ctx, calls, definition, args, decision)
+        await self._judge(ctx, calls, definition, args, decision, None)
         return decision
 
     async def verify(self, ctx: Ctx, definition: ToolDefinition, args: Args) -> Decision | None:
@@ -176,16 +177,16 @@ class Policy:
         self,
         ctx: Ctx,
         calls: RunCalls,
-        definition: ToolDefinition,
+        tool: ToolDefinition,
         args: Args,
         decision: Decision,
         outer: Decision | None = None,
     ) -> None:
         """Ask all rules and checks about a call, and raise if it may not run, or not yet."""
-        if self._is_free(definition, calls):
+        if self._is_free(tool, calls):
             return
-        call = ToolCall.of(tool_facts(definition), copy_args(args), decision.call_id, session(ctx).depth)
-        verdicts = [await policy.verdict(ctx, call, definition) for policy in (self, *calls.above)]
+        call = ToolCall.of(tool_facts(tool), copy_args(args), decision.call_id, session(ctx).depth)
+        verdicts = [await policy.verdict(ctx, call, tool) for policy in (self, *calls.above)]
         verdict = next((each for kind in (Deny, Ask) for each in verdicts if isinstance(each, kind)), verdicts[0])
         if isinstance(verdict, Deny):
             await self.tell(ctx, call.tool, call.plugin, call.call_id, "denied", verdict.reason)
@@ -194,7 +195,7 @@ class Policy:
             said = "approved" if decision.approved else "asked"
             await self.tell(ctx, call.tool, call.plugin, call.call_id, said, verdict.reason)
             if not decision.approved:
-                self._ask(ctx, call, definition, verdict.reason, decision, outer)
+                self._ask(ctx, call, tool, verdict.reason, decision, outer)
 
     async def verdict(self, ctx: Ctx, call: ToolCall, definition: ToolDefinition) -> Verdict:
         """Return the strictest answer of the rules and of every plugin's check. With no way to ask, asking denies."""
@@ -217,13 +218,7 @@ class Policy:
         return checked
 
     def _ask(
-        self,
-        ctx: Ctx,
-        call: ToolCall,
-        definition: ToolDefinition,
-        reason: str,
-        decision: Decision,
-        outer: Decision | None,
+        self, ctx: Ctx, call: ToolCall, tool: ToolDefinition, reason: str, decision: Decision, outer: Decision | None
     ) -> NoReturn:
         """Record the question, and raise it."""
         if outer is None:
@@ -233,7 +228,7 @@ class Policy:
         about: dict[str, object] = {"plugin": call.plugin}
         if reason:
             about["reason"] = reason
-        if _validated(ctx, definition, args_in_history(ctx)) not in decision.digests:
+        if _validated(ctx, tool, args_in_history(ctx)) not in decision.digests:
             about["args"] = jsonable(call.args)  # the call would run with other arguments than shown
         raise ApprovalRequired(metadata=about)
 
@@ -252,15 +247,7 @@ class Policy:
             asked = frozenset(filter(None, [_validated(ctx, definition, instead)]))
         return asked if digest in asked else frozenset()
 
-    async def tell(
-        self,
-        ctx: Ctx,
-        tool: str,
-        plugin: str,
-        call_id: str,
-        decision: Literal["asked", "approved", "denied"],
-        reason: str,
-    ) -> None:
+    async def tell(self, ctx: Ctx, tool: str, plugin: str, call_id: str, decision: Said, reason: str) -> None:
         """Tell the observers what was decided about a call."""
         if self.observers.any:
             from ..run.events import ApprovalEvent

@@ -7,7 +7,7 @@ toolset, inside everything that other capabilities wrap around them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -42,7 +42,13 @@ from .cut_calls import refuse_cut
 from .decisions import NO_CALL_WAITS, RUN, Policy, RunCalls, calls_of, decided
 
 if TYPE_CHECKING:
-    from pydantic_ai.capabilities.abstract import AgentNode, WrapRunHandler
+    from pydantic_ai.capabilities.abstract import (
+        AgentNode,
+        WrapRunHandler,
+        WrapToolExecuteHandler,
+        WrapToolValidateHandler,
+    )
+    from pydantic_ai.capabilities.abstract import RawToolArgs as Raw
 
     from ..run.session import Args, Ctx
 
@@ -209,13 +215,7 @@ class PolicyCapability(HostingCapability, PendingMessageDrainCapability):
             calls_of(ctx).handed.update({call.tool_call_id: args_as_json(call.args) for call in requests.approvals})
 
     async def wrap_tool_validate(
-        self,
-        ctx: Ctx,
-        *,
-        call: ToolCallPart,
-        tool_def: ToolDefinition,
-        args: str | Args,
-        handler: Callable[[str | Args], Awaitable[Args]],
+        self, ctx: Ctx, *, call: ToolCallPart, tool_def: ToolDefinition, args: Raw, handler: WrapToolValidateHandler
     ) -> Args:
         """Note what a named approver wrote, before any other hook can change it; refuse a call that was cut.
 
@@ -258,13 +258,7 @@ class PolicyCapability(HostingCapability, PendingMessageDrainCapability):
         return ShownToolset(toolset, self.policy, self.owners)
 
     async def wrap_tool_execute(
-        self,
-        ctx: Ctx,
-        *,
-        call: ToolCallPart,
-        tool_def: ToolDefinition,
-        args: Args,
-        handler: Callable[[Args], Awaitable[object]],
+        self, ctx: Ctx, *, call: ToolCallPart, tool_def: ToolDefinition, args: Args, handler: WrapToolExecuteHandler
     ) -> object:
         """Decide before any capability inside can answer."""
         calls = calls_of(ctx)

@@ -138,11 +138,7 @@ class History:
         return [processor for processor in self.processors if processor.value.phase == "redact"]
 
     async def _process(
-        self,
-        ctx: Ctx,
-        processor: Contribution[Processor],
-        stored: list[ModelMessage],
-        sent: list[ModelMessage],
+        self, ctx: Ctx, processor: Contribution[Processor], stored: list[ModelMessage], sent: list[ModelMessage]
     ) -> tuple[list[ModelMessage], list[ModelMessage]]:
         rule = processor.value
         try:
@@ -211,11 +207,7 @@ class History:
         return ModelRequest(parts=parts, run_id=ctx.run_id, conversation_id=ctx.conversation_id)
 
     async def _text(
-        self,
-        ctx: Ctx,
-        section: Contribution[PromptSection],
-        offered: frozenset[str],
-        clean: dict[str, tuple[str, str]],
+        self, ctx: Ctx, section: Contribution[PromptSection], offered: frozenset[str], clean: dict[str, tuple[str, str]]
     ) -> str | None:
         """Return the current text; "" for none; None if the section failed, so that the last text stays."""
         rule = section.value
