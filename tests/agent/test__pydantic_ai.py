@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def test_it_says_that_the_retries_of_a_tool_are_spent() -> None:
 
     agent: Any = Agent(scripted(*[Call("stubborn", {})] * 5), tools=[stubborn], retries=1)
     with pytest.raises(UnexpectedModelBehavior) as raised:
-        agent.run_sync("go")
+        asyncio.run(agent.run("go"))
     assert retries_are_spent(raised.value, "stubborn")
     assert not retries_are_spent(raised.value, "other")
     assert not retries_are_spent(RuntimeError(str(raised.value)), "stubborn")
