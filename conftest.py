@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Generator
 from importlib import import_module
 from pathlib import Path
@@ -35,6 +37,22 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what this machine cannot run."""
     one_skip_for_all(config, items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, object, object]:
+    """Close the event loop that `run_sync` made and left: the collector would find it, unclosed, in a later test."""
+    result = yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            loop = asyncio.get_event_loop()
+        except RuntimeError:  # there is none, as after `asyncio.run`
+            return result
+    if not loop.is_running():
+        loop.close()
+        asyncio.set_event_loop(None)
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

@@ -191,7 +191,7 @@ def _of_status(error: Any) -> End:
         return (
             garbled("an error with a status of success") if not _says_busy(said) else _end(STATUSES[503], status, None)
         )
-    known = STATUSES.get(status) or STATUSES[500 if status >= 500 else 400]
+    known = STATUSES.get(status) or STATUSES[503 if status >= 500 else 400]
     if status >= 500 and _says_busy(said):
         known = STATUSES[529]
     return replace(_end(known, status, retry_after), final=headers.get("x-should-retry", "").lower() == "false")

@@ -99,7 +99,7 @@ STATUSES: Mapping[int, Status] = {
     504: Status("transient", "unavailable", True, "is not available"),
     529: Status("transient", "overloaded", True, "is overloaded"),
 }
-"""Another status below 500 is permanent as 400 is, and one from 500 on is transient as 500 is."""
+"""Another status below 500 is permanent as 400 is, and one above is transient as 503 is."""
 
 
 def overflow_of(said: str) -> tuple[int | None, int | None] | None:
