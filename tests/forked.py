@@ -33,12 +33,10 @@ __all__ = ["Forked", "run", "start"]
 
 PRELOADED = [
     "click",
-    "dbos",
     "fastapi",
     "mcp.server.lowlevel",
     "openai.resources.chat.completions.completions",
     "opentelemetry.propagate",
-    "procrastinate",
     "prompt_toolkit.shortcuts",
     "psycopg_pool",
     "pydantic_ai.models.anthropic",

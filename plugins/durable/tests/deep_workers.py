@@ -85,6 +85,9 @@ class Provider:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                if "messages" not in body:  # what the server of another kind of model would be asked for its window
+                    self._reply(404, {"error": {"message": "no such page"}})
+                    return
                 status = provider.status
                 provider.asked.append((time.monotonic(), status))
                 refusal = {"error": {"message": "overloaded"}}

@@ -542,11 +542,23 @@ def test_what_had_no_answer_is_not_recalled_with_the_answer_to_something_else(ch
 
 
 @pytest.mark.slow
-def test_a_chat_in_which_nothing_was_answered_is_not_kept(deep: Any, chat: Any) -> None:
+def test_a_chat_in_which_nothing_was_answered_is_kept_with_what_was_said(deep: Any, chat: Any) -> None:
     with OpenAIStub(Script(Failure(401, retry=False))) as stub, chat(stub) as terminal:
         terminal.say("hello")
         terminal.expect("check OPENAI_API_KEY")
         terminal.prompt()
+        terminal.type(CTRL_D)
+        assert terminal.end() == 0
+    (session,) = stored(deep)
+    assert texts(deep, session) == ["hello"]
+    assert "--resume" in terminal.screen
+
+
+@pytest.mark.slow
+def test_a_chat_in_which_nothing_was_said_is_not_kept(deep: Any, chat: Any) -> None:
+    with OpenAIStub(Script()) as stub, chat(stub) as terminal:
+        terminal.say("/cost")
+        terminal.expect("requests")
         terminal.type(CTRL_D)
         assert terminal.end() == 0
     assert stored(deep) == []

@@ -383,7 +383,8 @@ def retry_words(event: RetryEvent) -> str:
     begins = "; the answer begins again" if event.replaces else ""
     if not event.seconds:
         return f"{event.model}: {event.reason}; the next model is asked{begins}"
-    return f"{event.reason}; again in {event.seconds:.0f} s{begins}; Ctrl-C stops"
+    when = f"in {event.seconds:.0f} s" if event.seconds >= 1 else "at once"
+    return f"{event.reason}; again {when}{begins}; Ctrl-C stops"
 
 
 def continue_with(session: str) -> str:
