@@ -78,7 +78,10 @@ def model_at(url: str) -> OpenAIChatModel:
             {"/v1/models": {"data": []}, "/props": {"default_generation_settings": {"n_ctx": WINDOW}}}, id="props"
         ),
         pytest.param({"/api/ps": {"models": [{"name": "m", "context_length": WINDOW}]}}, id="ollama, loaded"),
-        pytest.param({"/api/show": {"parameters": f"stop x\nnum_ctx    {WINDOW}"}}, id="ollama, num_ctx"),
+        pytest.param(
+            {"/api/ps": {"models": []}, "/api/show": {"parameters": f"stop x\nnum_ctx    {WINDOW}"}},
+            id="ollama, num_ctx",
+        ),
         pytest.param(
             {"/api/v0/models": {"data": [{"id": "m", "max_context_length": 99_999, "loaded_context_length": WINDOW}]}},
             id="lmstudio",
@@ -104,6 +107,7 @@ def test_a_server_that_does_not_say_it_is_not_asked_again() -> None:
 
         assert asyncio.run(main()) == [None] * 3
         assert len(asked) == len({*asked})
+        assert "/api/show" not in asked  # a POST, which only ollama knows
 
 
 def test_a_cloud_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,10 +78,12 @@ async def _ask(model: Model[Any]) -> int | None:
         async def props() -> int | None:  # llama.cpp
             return _size(await get(f"{root}/props"), "default_generation_settings")
 
-        async def loaded() -> int | None:  # ollama: what is loaded has the size that holds
-            return _size(_named(await get(f"{root}/api/ps"), "models", name))
-
-        async def shown() -> int | None:  # ollama
+        async def ollama() -> int | None:
+            running = await get(f"{root}/api/ps")
+            if not isinstance(_of(running, "models"), list):
+                return None  # another server: it must not get a POST that it does not know
+            if (tokens := _size(_named(running, "models", name))) is not None:
+                return tokens  # what is loaded has the size that holds
             said = await _json(client.post(f"{root}/api/show", json={"model": name}))
             found = re.search(r"^num_ctx\s+(\d+)", str(_of(said, "parameters") or ""), re.M)
             return int(found[1]) if found else None
@@ -94,7 +96,7 @@ async def _ask(model: Model[Any]) -> int | None:
             said = _named(await get(f"{base}/models"), "data", name)
             return _size(said, "meta") or _size(said)
 
-        questions: Sequence[Callable[[], Awaitable[int | None]]] = (models, props, loaded, shown, studio)
+        questions: Sequence[Callable[[], Awaitable[int | None]]] = (models, props, ollama, studio)
         for question in questions:
             if (tokens := await question()) is not None:
                 return tokens
