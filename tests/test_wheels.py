@@ -141,6 +141,7 @@ def test_the_kernel_and_one_plugin(tmp_path: Path, wheels: Mapping[str, Path], n
     needed = {
         "deep-acp": ["deep-sessions"],
         "deep-cli": ["deep-sessions"],
+        "deep-folders": ["deep-skills"],
         "deep-prompted-tools": ["deep-universe"],
         "deep-web": ["deep-filesystem", "deep-sessions", "deep-uploads"],
     }.get(name, [])

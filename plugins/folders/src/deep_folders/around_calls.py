@@ -9,6 +9,7 @@ import re
 import signal
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from deep_core import Ask, Deny
 from deep_core.plugin_api import find_program, visible
 
+from .environment import ENVIRONMENT, NO_BYTE_CODE
 from .host import HOST
 from .tool_names import call_as_others_see_it
 
@@ -30,23 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = ["HookPrograms"]
 
-ENVIRONMENT = (
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "SYSTEMROOT",
-    "TEMP",
-    "TERM",
-    "TMPDIR",
-    "USER",
-)
-"""What a hook gets of this process's environment: no key of the user."""
 REASON_CHARS = 1_000
 OUTPUT_BYTES = 1_000_000
+"""Of each stream of a hook. One that says more denies: its answer may stand in what is cut."""
+DENIES, ASKS, ALLOWS = ("deny", "block"), ("ask", "defer"), ("allow", "approve")
+_JSON = re.compile(r"^[\ufeff \t]*(?:\{|\[\s*(?:[\[{\"]|$))", re.M)
+"""Where an answer begins. A line such as `[guard] ok` is text."""
 MOST_CALLS = 1_000
 """Calls that wait for their end. One that is cancelled has none."""
 CANNOT_RUN = (126, 127)
@@ -136,29 +127,41 @@ class HookPrograms:
             return Deny(f"{who} cannot run (exit code {code}): {_clip(err)}; deep folders remove {seen.folder.name}")
         if code:
             self._logger.warning("%s: exit code %s: %s", who, code, visible(_clip(err)))
-            return None
         return _verdict(out, who)
 
 
 def _verdict(out: str, who: str) -> Ask | Deny | None:
-    """Return what a hook's output decides. Nothing in it can approve a call."""
-    try:
-        data: object = json.loads(out)
-    except (ValueError, RecursionError):
+    """Return what a hook's output decides: what cannot be understood whole denies. Nothing in it can approve a call."""
+    found = _JSON.search(out)
+    if found is None:
         return None  # text for a person
-    if not isinstance(data, dict):
-        return None
-    answer = cast("dict[str, Any]", data)
-    specific: Any = answer.get("hookSpecificOutput")
-    more = cast("dict[str, Any]", specific) if isinstance(specific, dict) else {}
-    decision = more.get("permissionDecision", answer.get("decision"))
+    try:
+        data: object = json.loads(out[found.start() :], object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return Deny(f"{who}: its answer begins like JSON and cannot be read")
+    answer = cast("dict[str, Any]", data if isinstance(data, dict) else {"hookSpecificOutput": None})
+    specific: object = answer.get("hookSpecificOutput", {})
+    if not isinstance(specific, dict):
+        return Deny(f"{who}: its answer is not one that a hook gives")
+    more = cast("dict[str, Any]", specific)
+    said = [value for value in (more.get("permissionDecision"), answer.get("decision")) if value is not None]
     reason = more.get("permissionDecisionReason") or answer.get("reason") or answer.get("stopReason") or "denied"
     text = f"{who}: {_clip(str(reason))}"
-    if decision in ("deny", "block") or answer.get("continue") is False:
+    if any(value in DENIES for value in said) or answer.get("continue", True) is not True:
         return Deny(text)
+    if unknown := [value for value in said if value not in (*ASKS, *ALLOWS)]:
+        return Deny(f"{who}: {_clip(str(unknown[0]))!r} is no decision")
     if "updatedInput" in more:
         return Deny(f"{who} would change the arguments, which nothing may do after they were checked")
-    return Ask(text) if decision in ("ask", "defer") else None
+    return Ask(text) if any(value in ASKS for value in said) else None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object. Raises ValueError if it says one thing twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
 
 
 async def _run(seen: _Seen) -> tuple[int, str, str] | str:
@@ -171,6 +174,7 @@ async def _run(seen: _Seen) -> tuple[int, str, str] | str:
         "CLAUDE_PLUGIN_ROOT": str(folder.root),
         "CLAUDE_PLUGIN_DATA": str(folder.data),
         "CLAUDE_PROJECT_DIR": seen.place,
+        **NO_BYTE_CODE,
     }
     try:
         folder.data.mkdir(parents=True, exist_ok=True)
@@ -187,18 +191,47 @@ async def _run(seen: _Seen) -> tuple[int, str, str] | str:
         return f"it does not start: {error}; deep folders remove {folder.name}"
     try:
         message = json.dumps(seen.message, default=str).encode()
-        out, err = await asyncio.wait_for(process.communicate(message), hook.timeout)
+        async with asyncio.timeout(hook.timeout):
+            stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+            if stdin is None or stdout is None or stderr is None:
+                raise _NotReadable("it has no pipes")
+            _, out, err = await asyncio.gather(_give(stdin, message), _read(stdout), _read(stderr))
+            await process.wait()
+        return process.returncode or 0, _decode(out), _decode(err)
     except TimeoutError:
         return f"it took more than {hook.timeout:g} seconds"
+    except _NotReadable as error:
+        return str(error)
     finally:
-        if process.returncode is None:  # too slow, or the run was cancelled
+        if process.returncode is None:  # too slow, it says too much, or the run was cancelled
             _kill(process.pid)
             await process.wait()
-    return process.returncode or 0, _decode(out), _decode(err)
+
+
+class _NotReadable(Exception):
+    """A hook's output that is not whole, or no text. The message says so to the model."""
+
+
+async def _give(stdin: asyncio.StreamWriter, message: bytes) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):  # a hook need not read
+        stdin.write(message)
+        await stdin.drain()
+    stdin.close()
+
+
+async def _read(stream: asyncio.StreamReader) -> bytes:
+    found = bytearray()
+    while block := await stream.read(65_536):
+        found += block
+        if len(found) > OUTPUT_BYTES:
+            raise _NotReadable(f"it says more than {OUTPUT_BYTES:,} bytes, so what it says is not known")
+    return bytes(found)
 
 
 def _decode(output: bytes) -> str:
-    return output[:OUTPUT_BYTES].decode(errors="replace")
+    if b"\0" in output:
+        raise _NotReadable("what it says is no text")
+    return output.decode(errors="replace")
 
 
 def _kill(pid: int) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from .agent_plugin import load_object
+from .fields import named, plain, text_of, words_of
 from .folder import NAME, AgentEntry, CommandEntry, Folder, HookEntry, Note, ServerEntry, entry_in, read_text
-from .frontmatter import split_frontmatter, text_of, words_of
-from .tool_names import tools_expression
+from .tool_names import tools_but, tools_expression
 
 __all__ = ["is_claude_plugin", "read_claude_plugin"]
 
@@ -50,7 +50,8 @@ UNSUPPORTED_PATHS = {
     "themes": "themes",
     "workflows": "workflows",
 }
-AGENT_FIELDS = ("color", "description", "name", "tools", "disallowedTools")
+TOOLS, NEVER = ("tools", "allowedtools"), ("disallowedtools",)
+AGENT_FIELDS = ("color", "description", "name", *TOOLS, *NEVER)
 AGENT_UNSUPPORTED = {"model": "it runs with its caller's model"}
 COMMAND_UNSUPPORTED = {
     "allowed-tools": "it approves nothing; your policy decides",
@@ -174,10 +175,15 @@ class _Reader:
 
     def _read(self, file: Path) -> tuple[Mapping[str, Any], str] | None:
         try:
-            return split_frontmatter(self._filled(read_text(file)))
+            return self._split(read_text(file))
         except (OSError, ValueError) as error:
             self._note("invalid", self._shown(file), str(error))
             return None
+
+    def _split(self, text: str) -> tuple[Mapping[str, Any], str]:
+        from deep_skills import read_frontmatter
+
+        return read_frontmatter(self._filled(text))
 
     def _shown(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
@@ -222,20 +228,35 @@ class _Reader:
                 continue
             if len(description) > DESCRIPTION_CHARS:
                 description = description[: DESCRIPTION_CHARS - 1].rstrip() + "…"
-            tools, unknown = tools_expression(words_of(about.get("tools")))
-            never, _ = tools_expression(words_of(about.get("disallowedTools")))
-            if never:
-                tools = f"({tools}) & ~({never})" if tools else f"~({never})" if tools is None else ""
-            if unknown:
-                self._note("unsupported", f"{where}: tools", f"no such tool here: {', '.join(unknown)}")
+            tools = self._tools(where, about)
             for key, value in about.items():
-                if key not in AGENT_FIELDS and (key, value) != ("model", "inherit"):
+                if plain(key) not in AGENT_FIELDS and (key, value) != ("model", "inherit"):
                     fields.setdefault(key, []).append(name)
             found.append(AgentEntry(name, description, body, tools))
         for key, names in fields.items():
             why = AGENT_UNSUPPORTED.get(key, "no effect on a subagent here")
             self._note("unsupported", f"agents: {key} of {', '.join(names)}", why)
         return tuple(found)
+
+    def _tools(self, where: str, about: Mapping[str, Any]) -> str | None:
+        """Return the tools that an agent names: None for all, "" for none. What cannot be read is none, and noted."""
+        tools: str | None = None
+        for given, what in ((named(about, *TOOLS), "tools"), (named(about, *NEVER), "disallowedTools")):
+            for value in given:
+                words = words_of(value)
+                if words is None:
+                    self._note("invalid", f"{where}: {what}", "not a list of names, so it has no tools")
+                    return ""
+                found, unknown = tools_expression(words)
+                if unknown:
+                    self._note("unsupported", f"{where}: {what}", f"no such tool here: {', '.join(unknown)}")
+                if what == "disallowedTools":
+                    tools = tools_but(tools, found)
+                elif tools is None:
+                    tools = found
+                elif found is not None:
+                    tools = f"({tools}) & ({found})" if tools and found else ""
+        return tools
 
     def _commands(self) -> tuple[CommandEntry, ...]:
         given = self.manifest.get("commands")
@@ -273,7 +294,10 @@ class _Reader:
             table = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
             read = None
             if isinstance(content := table.get("content"), str):
-                read = split_frontmatter(self._filled(content))
+                try:
+                    read = self._split(content)
+                except ValueError as error:
+                    self._note("invalid", f"{MANIFEST}: commands: {name}", str(error))
             elif "source" in table:
                 read = next((self._read(path) for path in self._paths("commands", table["source"])), None)
             else:

@@ -17,8 +17,9 @@ from deep_cli import Failure, config_option, one_line, say, say_json
 from deep_core import Kernel
 from deep_core.plugin_api import suggest, visible
 
+from .environment import ENVIRONMENT
 from .fetching import fetch, is_url, plugins_listed
-from .folder import NAME, Folder
+from .folder import NAME, Folder, ServerEntry
 from .found import find_folders, store_root
 from .options import FoldersOptions
 from .reading import read_folder
@@ -146,6 +147,9 @@ def _update(store: Store, added: Added, yes: bool) -> None:
             say(visible(line))
         if len(lines) > DIFF_LINES:
             say(f"… {len(lines) - DIFF_LINES} more lines")
+        for server in folder.servers if added.programs else ():
+            say(f"  MCP server {_line(server.name)}: {_line(server.target)}")
+            _say_taken(server)
         _confirm(f"Update {added.name}?", yes, programs=folder.has_programs and added.programs)
         store.add(replace(added, commit=fetched.commit, digest=digest), fetched.root)
         say(f"Updated {added.name}. New agents use it.")
@@ -244,11 +248,19 @@ def _say_folder(folder: Folder) -> None:
         say(f"  command /{_line(folder.name)}:{_line(command.name)}  {one_line(command.description, 100)}")
     for server in folder.servers:
         say(f"  MCP server {_line(server.name)}: {_line(server.target)}")
+        _say_taken(server)
     for hook in folder.hooks:
         command = hook.command if hook.args is None else shlex.join([hook.command, *hook.args])
         say(f"  hook {hook.event} of {_line(hook.matcher) or 'all tools'}: {_line(command)}")
+    if folder.hooks:
+        say(f"    hooks get of your environment: {', '.join(ENVIRONMENT)}")
     for note in folder.notes:
         say(f"  {note.kind}: {_line(note.what)}: {_line(note.why)}")
+
+
+def _say_taken(server: ServerEntry) -> None:
+    if server.taken:
+        say(f"    gets of your environment, which may hold keys: {_line(', '.join(server.taken))}")
 
 
 def _json(folder: Folder) -> dict[str, Any]:

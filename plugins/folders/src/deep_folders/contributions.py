@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from .environment import NO_BYTE_CODE
+
 if TYPE_CHECKING:
     from deep_mcp import FoundServer
     from deep_subagents import SubAgentConfig
@@ -48,7 +50,10 @@ def servers_of(folders: Sequence[Folder]) -> Iterator[FoundServer]:
             if folder.blocked:
                 yield FoundServer(server.name, source, "blocked", folder.blocked)
                 continue
-            found = read_server(server.name, server.table, source, variables=server.variables)
+            table = dict(server.table)
+            if "command" in table:
+                table["env"] = {**table.get("env", {}), **NO_BYTE_CODE}
+            found = read_server(server.name, table, source, variables=server.variables)
             if found.status == "ready":
                 folder.data.mkdir(parents=True, exist_ok=True)  # the format promises that it exists
             yield found

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 __all__ = [
     "AgentEntry",
@@ -22,6 +22,7 @@ __all__ = [
 
 FolderFormat = Literal["agent-plugin", "claude-plugin"]
 
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 MOST_BYTES = 262_144
 """Of one file of a folder that is read whole."""
 NAME = re.compile(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?")
@@ -62,6 +63,12 @@ class ServerEntry:
         """The program or the address."""
         command = self.table.get("command")
         return " ".join(map(str, [command, *self.table.get("args", ())])) if command else str(self.table.get("url", ""))
+
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The variables of the environment whose values it gets: they may be keys."""
+        names = _VARIABLE.findall("\n".join(_texts(self.table))) if self.variables else []
+        return tuple(dict.fromkeys(names))
 
 
 @dataclass(frozen=True)
@@ -166,6 +173,18 @@ class Folder:
         parts = [("skill", self.skills), ("MCP server", self.servers), ("subagent type", self.agents)]
         parts += [("command", self.commands), ("hook", self.hooks)]
         return ", ".join(f"{len(x)} {word}{'s' * (len(x) != 1)}" for word, x in parts if x) or "nothing"
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield every text in a table, those of its keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for pair in cast("Mapping[object, object]", value).items():
+            yield from _texts(list(pair))
+    elif isinstance(value, list | tuple):
+        for item in cast("list[object]", value):
+            yield from _texts(item)
 
 
 def entry_in(root: Path, relative: str) -> Path | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,14 +20,18 @@ class BadFolder(ValueError):
     """A folder that cannot be used; the message says why."""
 
 
-def files_of(root: Path) -> Iterator[tuple[str, Path]]:
+def files_of(root: Path, skipped: Collection[str] = SKIPPED) -> Iterator[tuple[str, Path]]:
     """Yield (path below the folder, file) in a stable order. A link inside the folder counts as what it leads to.
+
+    Args:
+        root: the folder.
+        skipped: names of files and folders that are left out. A copy has none of them: there, nothing is.
 
     Raises:
         BadFolder: a link leads out of it, or it is too large.
     """
     top, count, size = root.resolve(), 0, 0
-    for relative, path in _walk(top, top, "", ()):
+    for relative, path in _walk(top, top, "", (), skipped):
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise BadFolder(f"{relative} is not a file; remove it")
@@ -37,10 +41,12 @@ def files_of(root: Path) -> Iterator[tuple[str, Path]]:
         yield relative, path
 
 
-def _walk(top: Path, folder: Path, relative: str, above: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
+def _walk(
+    top: Path, folder: Path, relative: str, above: tuple[Path, ...], skipped: Collection[str]
+) -> Iterator[tuple[str, Path]]:
     """Yield (path below the folder, resolved path) of everything that is no folder."""
     for name in sorted(os.listdir(folder)):
-        if name in SKIPPED:
+        if name in skipped:
             continue
         below = f"{relative}{name}"
         try:
@@ -54,13 +60,13 @@ def _walk(top: Path, folder: Path, relative: str, above: tuple[Path, ...]) -> It
         elif path in (*above, folder, top):
             raise BadFolder(f"{below} is a link to a folder that it is in; remove it")
         else:
-            yield from _walk(top, path, f"{below}/", (*above, folder))
+            yield from _walk(top, path, f"{below}/", (*above, folder), skipped)
 
 
-def digest_of(root: Path) -> str:
-    """Return a digest of every file: its path, its content, and whether it can be executed."""
+def digest_of(root: Path, skipped: Collection[str] = SKIPPED) -> str:
+    """Return a digest of every file that `files_of` finds: its path, its content, and whether it can be executed."""
     whole = sha256()
-    for relative, path in files_of(root):
+    for relative, path in files_of(root, skipped):
         runs = "x" if path.stat().st_mode & 0o100 else "-"
         whole.update(
             f"{relative}\0{runs}\0{sha256(path.read_bytes()).hexdigest()}\n".encode("utf-8", "surrogateescape")

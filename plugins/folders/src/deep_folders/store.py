@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
@@ -86,7 +88,7 @@ class Store:
     def _folder(self, added: Added) -> Folder:
         root, source = self.content(added), f"deep folders add {without_login(added.origin)}"
         try:
-            if digest_of(root) != added.digest:
+            if digest_of(root, skipped=()) != added.digest:
                 raise BadFolder("its copy was changed after it was added")
             folder = read_folder(root.resolve(), self.data(added.name), added.name)
         except (OSError, ValueError) as error:
@@ -105,11 +107,13 @@ class Store:
             BadFolder: see `files_of`.
         """
         old, place = self.get(added.name), self.content(added)
+        if place.exists() and digest_of(place, skipped=()) != added.digest:  # someone changed that copy
+            shutil.rmtree(place)
         if not place.exists():
             waiting = self.root / "content" / f".{uuid4().hex}"
             try:
                 copy_folder(content, waiting)
-                if digest_of(waiting) != added.digest:
+                if digest_of(waiting, skipped=()) != added.digest:
                     raise BadFolder(f"{added.origin} changed while it was copied; try again")
                 place.parent.mkdir(parents=True, exist_ok=True)
                 waiting.rename(place)
@@ -118,7 +122,8 @@ class Store:
         path = self._path(added.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{uuid4().hex}")
-        temporary.write_text(json.dumps({"schema": 1, **asdict(added)}, indent=1) + "\n", encoding="utf-8")
+        with open(temporary, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:  # it may hold a login
+            file.write(json.dumps({"schema": 1, **asdict(added)}, indent=1) + "\n")
         temporary.replace(path)
         # Programs that run now use the copy before this one; those before that go.
         kept = {place, place if old is None else self.content(old)}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["call_as_others_see_it", "tools_expression"]
+__all__ = ["call_as_others_see_it", "tools_but", "tools_expression"]
 
 OURS: Mapping[str, str] = {
     "Agent": "task",
@@ -33,17 +33,18 @@ OURS: Mapping[str, str] = {
 THEIRS: Mapping[str, tuple[str, ...]] = {
     ours: tuple(theirs for theirs, name in OURS.items() if name == ours) for ours in dict.fromkeys(OURS.values())
 }
+_KNOWN = {**{ours: ours for ours in OURS.values()}, **{theirs.casefold(): ours for theirs, ours in OURS.items()}}
 FILE_TOOLS = ("read_file", "write_file", "edit_file")
 _MCP = re.compile(r"mcp__(?:plugin_[A-Za-z0-9.-]+_)?([A-Za-z0-9-][A-Za-z0-9_-]*?)(?:__(.*))?")
 
 
 def tools_expression(names: Sequence[str]) -> tuple[str | None, list[str]]:
-    """Turn a list of others' tools into a tool expression.
+    """Turn a list of others' tools into a tool expression. Case does not matter; our own names are known too.
 
     Returns:
-        The expression, None for all tools, "" for none; and the names that no tool of ours has.
+        The expression, None for all tools (`*`), "" for none; and the names that no tool of ours has.
     """
-    if not names or any(name.casefold() in ("*", "all", "all tools") for name in names):
+    if any(name.casefold() in ("*", "all", "all tools") for name in names):
         return None, []
     atoms: list[str] = []
     unknown: list[str] = []
@@ -52,12 +53,21 @@ def tools_expression(names: Sequence[str]) -> tuple[str | None, list[str]]:
         if server := _MCP.fullmatch(plain):
             tool = server[2] or "*"
             atoms.append(f'prefix:"{server[1]}_"' if tool == "*" else f'name:"{server[1]}_{tool}"')
-        elif plain in OURS:
-            atoms.append(f"name:{OURS[plain]}")
+        elif ours := _KNOWN.get(plain.casefold()):
+            atoms.append(f"name:{ours}")
         else:
             unknown.append(name)
     # If all of them are unknown, it has none: it must not get more than it asks for.
     return " | ".join(dict.fromkeys(atoms)), unknown
+
+
+def tools_but(tools: str | None, never: str | None) -> str | None:
+    """Return a tool expression without the tools of another; each is as `tools_expression` returns it."""
+    if never is None or tools == "":
+        return ""
+    if not never:
+        return tools
+    return f"~({never})" if tools is None else f"({tools}) & ~({never})"
 
 
 def call_as_others_see_it(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         parse_skill_md,
     )
     from .directories import DirectoryLoader, directory_loader, package_loader
+    from .frontmatter import read_frontmatter
     from .options import SkillsOptions
     from .problem import BadSkill, Problem
     from .slot import SKILLS
@@ -53,6 +54,7 @@ __all__ = [
     "load_skill_instructions",
     "package_loader",
     "parse_skill_md",
+    "read_frontmatter",
 ]
 
 __getattr__, __dir__ = lazy_exports(
@@ -71,6 +73,7 @@ __getattr__, __dir__ = lazy_exports(
             "parse_skill_md",
         ],
         "directories": ["DirectoryLoader", "directory_loader", "package_loader"],
+        "frontmatter": ["read_frontmatter"],
         "options": ["SkillsOptions"],
         "problem": ["BadSkill", "Problem"],
         "slot": ["SKILLS"],

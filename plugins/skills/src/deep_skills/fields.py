@@ -13,11 +13,13 @@ from typing import Any, Literal, TypeAlias, cast
 
 from .problem import BadSkill, one_line
 
-__all__ = ["Fields", "Note", "Value", "parse_fields", "parse_leniently"]
+__all__ = ["NOT_YAML", "Fields", "Note", "Value", "parse_fields", "parse_leniently"]
 
 Value: TypeAlias = "str | None | list[Value] | dict[str, Value]"
 """None is a plain `~`, `null` or empty."""
 
+NOT_YAML = "the frontmatter is not YAML"
+"""How the reason of a `BadSkill` begins whose text no parser takes. Others are about what it holds."""
 MOST_NODES = 2_000
 """Maximum values in one frontmatter, counting repetitions by aliases: no billion laughs."""
 MOST_DEPTH = 20
@@ -95,9 +97,9 @@ def parse_fields(text: str, first_line: int, *, strict: bool = False) -> Fields:
         return _Reader(first_line, () if strict else NULLS).read(events)
     except yaml.YAMLError as error:
         line, reason = _explain(error, text)
-        raise BadSkill(first_line + line, f"the frontmatter is not YAML: {reason}") from error
+        raise BadSkill(first_line + line, f"{NOT_YAML}: {reason}") from error
     except (UnicodeError, RecursionError) as error:
-        raise BadSkill(first_line, f"the frontmatter is not YAML: {type(error).__name__}") from error
+        raise BadSkill(first_line, f"{NOT_YAML}: {type(error).__name__}") from error
 
 
 def _explain(error: Any, text: str) -> tuple[int, str]:

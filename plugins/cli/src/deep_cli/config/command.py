@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,9 +173,10 @@ def init(user: bool) -> None:
 
 @config.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @verbose_option
-def trust(file: Path | None) -> None:
-    """Trust a project's file (default: the one in use) with its present content.
+def trust(file: Path | None, yes: bool) -> None:
+    """Trust a project's file (default: the one in use) with its present content. Asks, on a terminal.
 
     Read it first: a trusted file may choose the model and its address, disable plugins and turn off approvals; a
     trusted .mcp.json starts programs. When its content changes, it is no longer trusted.
@@ -190,6 +193,11 @@ def trust(file: Path | None) -> None:
         layer, dropped = restrict(ConfigLayer(str(found.path), found.tables(), trusted=False))
         dropped += [key.partition(": ")[2] for key in ignored_keys(Config((layer,)))]
         effect = f"these count now: {', '.join(dropped)}" if dropped else "it has no keys that need trust"
+    taken = dict.fromkeys(re.findall(r"\$\{([A-Za-z_][A-Za-z0-9_]*)", found.content.decode("utf-8", "replace")))
+    if taken:
+        say(f"It takes from your environment, which may hold keys: {label(', '.join(taken))}")
+    if not yes and sys.stdin.isatty():
+        click.confirm(f"Trust {label(str(found.path.resolve()))}?", abort=True)
     try:
         found.trust()
     except OSError as error:
