@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from tool_expressions import ToolFacts, tool_facts
+from tool_expressions import ToolFacts, asking_facts, tool_facts
 
 if TYPE_CHECKING:
     from pydantic_ai import ToolDefinition
@@ -94,6 +94,6 @@ class Catalog:
 
     def stands_for(self, definition: ToolDefinition) -> list[ToolFacts]:
         """Return the tool and the tools that it replaces: rules for either apply."""
-        known = tool_facts(definition)
+        known = asking_facts(definition)
         pairs = self._replacers.get(known.plugin, ())
         return [known, *(self._replaced[p] for p in pairs if p[1] in known.names and p in self._replaced)]

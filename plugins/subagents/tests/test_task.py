@@ -65,7 +65,9 @@ async def test_the_tool_costs_at_most_330_characters_and_asks_for_nothing(make_a
     sent = {"name": "task", "description": definition.description, "parameters": definition.parameters_json_schema}
     assert len(json.dumps(sent, separators=(",", ":"), ensure_ascii=False)) <= 330
     known = tool_facts(definition)
-    assert (known.asks, known.tags) == (False, ("read", "subagent"))
+    assert (known.asks, known.tags[:2]) == (False, ("read", "subagent"))
+    others = [tool_facts(tool).tags for tool in cast.seen[0].info.function_tools if tool.name != "task"]
+    assert {*known.tags} == {"read", "subagent", *(tag for tags in others for tag in tags)}
     assert "subagent" not in (cast.seen[0].info.instructions or "")  # no section where there is only general-purpose
 
 

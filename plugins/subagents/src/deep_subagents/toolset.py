@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +17,7 @@ from deep_core import ToolName
 from deep_core.plugin_api import as_expression
 
 from .catalog import DEFAULT
+from .inherited import tags_of_children
 from .options import GENERAL_PURPOSE, SubAgentConfig, SubagentsOptions
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ DESCRIPTION = (
     "Give a subagent a task. It sees nothing of this conversation: say all it needs and what to report. "
     "Several at once run in parallel."
 )
+OWN_TAGS = ("read", "subagent")
+"""What starting a subagent does by itself."""
 STATUS = "Report on background tasks: one, or all. wait: until they end."
 CANCEL = "Stop a background task."
 REPORT = "Your last message is all that your caller gets: what you found or did, and what is left to do."
@@ -76,10 +80,10 @@ def build_toolset(
 ) -> FunctionToolset[Any]:
     """Build the toolset with `task`.
 
-    Its tags are `read` and `subagent`, and it needs no approval: starting a subagent changes nothing, and
-    each call of the subagent passes the same gates as its caller's. So `interrupt_on="write"` asks about the
-    write and not about the delegation, and an agent that may only read may let others read for it. To approve
-    delegation: `interrupt_on="subagent"`.
+    Its tags are `read`, `subagent` and those of all that its children may call: `~write` hides it where they may write,
+    and an agent that may only read may let others read for it. It needs no approval: starting a subagent changes
+    nothing, and each call of the subagent passes the same gates as its caller's. So `interrupt_on="write"` asks about
+    the write and not about the delegation. To approve delegation: `interrupt_on="subagent"`.
     """
     lock = threading.Lock()  # one agent serves several event loops
 
@@ -104,9 +108,21 @@ def build_toolset(
             work = delegation()
         return await work.cancel(ctx, arguments)
 
-    async def hide_at_max_depth(ctx: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
+    inherited: dict[int, ToolDefinition] = {}
+
+    async def offer(ctx: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
         # A session at the maximum depth starts no subagents.
-        return None if getattr(ctx.deps, "depth", 0) >= options.max_depth else definition
+        if getattr(ctx.deps, "depth", 0) >= options.max_depth:
+            return None
+        if definition.name != "task":
+            return definition
+        tags = [*OWN_TAGS, *tags_of_children(ctx, types.values())]
+        # The same object each time: the kernel keeps what it found out about it.
+        offered = inherited.get(hash(tuple(tags)))
+        if offered is None or offered.description != definition.description:
+            metadata = {**(definition.metadata or {}), "tags": [*dict.fromkeys(tags)]}
+            offered = inherited[hash(tuple(tags))] = replace(definition, metadata=metadata)
+        return offered
 
     kind: dict[str, Any] = {"type": "string"}
     if GENERAL_PURPOSE in types:
@@ -126,8 +142,8 @@ def build_toolset(
     for tool in tools:
         # Accept any object: our answer to a mistake in it says more and costs no retry.
         tool.function_schema.validator = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
-        tool.metadata = {"tags": ["read", "subagent"]}
-        tool.prepare = hide_at_max_depth
+        tool.metadata = {"tags": [*OWN_TAGS], "asking_tags": [*OWN_TAGS], "asks": False}
+        tool.prepare = offer
     return FunctionToolset(tools, id=id)
 
 

@@ -86,6 +86,17 @@ def tool_facts(definition: ToolLike) -> ToolFacts:
     return attributed_facts(definition) or ToolFacts(definition.name, definition.name, tags=tags_of(definition))
 
 
+def asking_facts(definition: ToolLike) -> ToolFacts:
+    """Return the facts for rules of approval: `asking_tags` of the metadata in place of the tags, if it has them.
+
+    A tool that lets others act has their tags too, so that a filter knows what may happen. Their calls ask for
+    themselves: it asks only for what it does itself.
+    """
+    known = tool_facts(definition)
+    own = cast("Sequence[str]", (definition.metadata or {}).get("asking_tags") or ())
+    return known._replace(tags=tuple(own)) if own else known
+
+
 def attributed_facts(definition: ToolLike) -> ToolFacts | None:
     """Return the record that `as_metadata` left in the tool, or None."""
     found = (definition.metadata or {}).get(_KEY)

@@ -13,6 +13,7 @@ import click
 from deep_cli import Failure, backend_option, config_option, plugin_option, say
 
 from deep_core import MissingExtra, ToolExpression
+from deep_core.plugin_api import UnmatchedExpression
 
 from .assembled import assembled
 from .mcp_transports import LOOPBACK, claim_stdio, open_socket, serve_http, serve_stdio
@@ -78,13 +79,16 @@ def serve(
         wire = None if listener is not None else stack.enter_context(claim_stdio())
         if listener is not None:
             stack.callback(listener.close)
-        _, agent = stack.enter_context(assembled(plugin_files, config, model, backend))
-        asyncio.run(_serve(agent, only, approve, wire, listener, token))
+        try:
+            # The filter of the agent, so that its subagents have no more than the client.
+            _, agent = stack.enter_context(assembled(plugin_files, config, model, backend, only))
+            asyncio.run(_serve(agent, approve, wire, listener, token))
+        except UnmatchedExpression as error:
+            raise Failure(f"--tools: no tool to serve: none matches {error.expression}", USAGE) from error
 
 
 async def _serve(
     agent: Agent[Any, Any],
-    only: ToolExpression | None,
     approve: ApprovalMode,
     wire: Wire | None,
     listener: socket.socket | None,
@@ -94,10 +98,7 @@ async def _serve(
     from .mcp_server import make_mcp_server
 
     async with agent_tools(agent) as tools:
-        try:
-            server = make_mcp_server(tools, only=only, approve=approve)
-        except ValueError as error:
-            raise Failure(f"--tools: {error}", USAGE) from error
+        server = make_mcp_server(tools, approve=approve)
         if wire is not None:
             await serve_stdio(server, wire)
         elif listener is not None:

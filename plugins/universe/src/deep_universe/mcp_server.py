@@ -60,14 +60,20 @@ def make_mcp_server(
         tools: of `agent_tools`, which stays open as long as the server.
         name: the server's name.
         version: the server's version.
-        only: the tools to serve; None serves all.
+        only: the tools to serve; None serves all. A tool that starts subagents is served only if all other tools are:
+            give `tool_filter` to the agent instead, which its subagents obey.
         approve: `ask` asks through MCP elicitation about calls that need approval, and refuses them where the client
             offers none; `allow` approves, `deny` refuses.
 
     Raises:
         ValueError: `only` selects no tool.
     """
-    served = [tool for tool in tools.definitions if only is None or only.matches(tool_facts(tool))]
+    known = {tool.name: tool_facts(tool) for tool in tools.definitions}
+    served = [tool for tool in tools.definitions if only is None or only.matches(known[tool.name])]
+    others = [facts for facts in known.values() if "subagent" not in facts.tags]
+    if only is not None and not all(map(only.matches, others)):
+        # Its subagents have every tool of the agent: more than is served.
+        served = [tool for tool in served if "subagent" not in known[tool.name].tags]
     if only is not None and not served:
         raise ValueError(f"no tool to serve: none matches {only}")
     handlers = _Handlers(tools, served, approve)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["McpDriver"]
 
+CHANGES = ("write", "execute", "destructive")
+"""Tags of tools that do not only read, whatever else they do."""
 _NUMBER = re.compile(r'("*)(0|-?[1-9][0-9]{0,17})\1')
 
 
@@ -70,10 +72,12 @@ def _tool(tool: ToolDefinition) -> dict[str, Any]:
     if tool.description:
         rendered["description"] = tool.description
     tags = tool_facts(tool).tags
+    given = (tool.metadata or {}).get("annotations")
     # Only what a tag says: the protocol reads a missing hint as the cautious answer.
     hints = {known.mcp_hint: True for tag, known in STANDARD_TAGS.items() if known.mcp_hint and tag in tags}
-    given = (tool.metadata or {}).get("annotations")
-    annotations = {**hints, **(cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {})}
+    annotations = {**(cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}), **hints}
+    if "read" not in tags or any(tag in tags for tag in CHANGES):
+        annotations.pop("readOnlyHint", None)
     if annotations:
         rendered["annotations"] = annotations
     return rendered
