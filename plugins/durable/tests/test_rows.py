@@ -59,6 +59,26 @@ def test_the_answer_to_a_probe_lets_all_run(store: str) -> None:
     with_queue(store, work)
 
 
+def test_a_refusal_from_before_the_providers_return_begins_no_second_outage(
+    store: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(queue: Queue, worker: int) -> None:
+        for name in ("probe", "late"):
+            await queue.enqueue(name)
+        assert {*await queue.claim(worker, 2, provider="p")} == {"probe", "late"}
+        await queue.settle(worker, "probe", Waits("p", "503"), patience=Patience(first=0.0))
+        assert await queue.claim(worker, 1, provider="p") == {"probe": True}
+        await queue.answered("probe")
+        await queue.settle(worker, "late", Waits("p", "503"), patience=PATIENCE)
+        assert await queue.outages() == []
+        assert await queue.claim(worker, 1, provider="p") == {"late": False}  # at once, and it finds out
+        await queue.settle(worker, "late", Waits("p", "503"), patience=PATIENCE)
+        assert [outage.provider for outage in await queue.outages()] == ["p"]
+
+    with_queue(store, work)
+    assert caplog.text.count("is down, and its sessions wait") == 2
+
+
 def test_a_session_that_takes_a_step_between_failures_is_not_set_aside(store: str) -> None:
     async def work(queue: Queue, worker: int) -> None:
         await queue.enqueue("one")

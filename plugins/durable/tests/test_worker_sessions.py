@@ -202,27 +202,27 @@ def test_a_stopped_worker_loses_its_session_and_cannot_write(postgresql_store: s
     assert "LeaseLost" not in (tmp_path / "log").read_text()  # no failure: another worker has the session
 
 
-def test_a_session_that_kills_three_workers_is_set_aside_and_shown(postgresql_store: str, tmp_path: Path) -> None:
+def test_a_session_that_kills_three_times_alone_is_set_aside_and_shown(postgresql_store: str, tmp_path: Path) -> None:
     place = Place(postgresql_store, tmp_path, "--model", "long:4", "--lease", "9")
 
     async def main() -> list[Job]:
         async with place.opened() as (store, queue):
             await begin(store, "poison", "crash")
             await queue.enqueue("poison")
-            with place.running(1):
-                for deaths in (1, 2, 3):
-                    await until(lambda: place.workers[-1].poll() is not None)
-                    assert place.lines("crashes") == ["poison 1"] * deaths
-                    if deaths == 3:  # not before: it would share the blame
-                        await begin(store, "healthy")
-                        await queue.enqueue("healthy")
-                    place.start()
-                return await finished(queue)
+            with place.running(1) as (first,):
+                await until(lambda: first.poll() is not None)
+                assert place.lines("crashes") == ["poison 1"]
+                await begin(store, "healthy")
+                await queue.enqueue("healthy")
+                second = place.start()
+                aside = await finished(queue)
+                assert second.poll() is None
+                return aside
 
     (aside,) = asyncio.run(main())
     assert (aside.session_id, aside.state, aside.failures) == ("poison", "set aside", 3)
     command = [sys.executable, "-m", "deep_cli", "workers", "--store", postgresql_store]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "poison is set aside after 3 failures, the last one: its worker died" in shown
+    assert "poison is set aside after 3 failures, the last one: its process was killed by SIGKILL" in shown
     assert {session for session, _ in place.put()} == {"poison", "healthy"}
-    assert place.lines("crashes") == ["poison 1"] * 3
+    assert place.lines("crashes") == ["poison 1"] * 4  # in company, and three times alone

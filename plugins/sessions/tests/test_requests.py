@@ -260,6 +260,42 @@ def test_a_stopped_probe_leaves_room_for_another() -> None:
     assert breaker.ask(2.0) == 0
 
 
+REFUSED = End(kind="transient", code="unavailable", refused=True)
+
+
+def test_a_refusal_from_before_the_providers_return_does_not_open_a_breaker() -> None:
+    breaker = Breaker("k")
+    breaker.failed(REFUSED, 1.0, 1.0, sent=0.0)
+    breaker.succeeded(5.0, sent=4.0)
+
+    breaker.failed(REFUSED, 6.0, 1.0, sent=3.0)
+    assert breaker.state(6.0) is None
+
+    breaker.failed(REFUSED, 7.0, 1.0, sent=5.5)
+    assert breaker.state(7.0) is not None
+
+
+def test_an_answer_that_began_before_the_outage_does_not_close_a_breaker() -> None:
+    breaker = Breaker("k")
+    breaker.failed(REFUSED, 1.0, 1.0, sent=0.5)
+
+    breaker.succeeded(2.0, sent=0.0)
+    assert breaker.state(2.0) is not None
+
+    breaker.succeeded(4.0, sent=3.0)
+    assert breaker.state(4.0) is None
+
+
+def test_who_is_told_by_a_queue_when_to_send_is_not_kept_by_what_this_process_knows() -> None:
+    async def main() -> list[str]:
+        model, _ = scripted(*["back"] * 4)
+        breaker_module.breaker_of(model).failed(REFUSED, asyncio.get_running_loop().time(), 1e6)
+        with patience(0):
+            return [*await asyncio.gather(*(ask(model, Desk()) for _ in range(4)))]
+
+    assert run(main()) == ["back"] * 4
+
+
 def test_the_state_of_a_breaker_can_be_handed_on() -> None:
     end = End(kind="transient", code="overloaded", words="the provider is overloaded", refused=True, retry_after=9)
     first, second = Breaker("k"), Breaker("k")
@@ -271,7 +307,7 @@ def test_the_state_of_a_breaker_can_be_handed_on() -> None:
     second.restore(end, state.pause, state.failures, 7.0)
 
     assert second.ask(8.0) == 5.0
-    second.succeeded()
+    second.succeeded(8.0)
     assert second.ask(8.0) == 0
     assert second.state(8.0) is None
 

@@ -73,6 +73,7 @@ class Queue:
             run("update {jobs} set asked = 0, due = 0, since = null")
             run("update {prefix}outages set since = now(), due = 0")
             run("update {prefix}workers set seen = 0")
+            run("delete from {prefix}returns")
 
     # -- for all -------------------------------------------------------------------------------------------------------
 
@@ -240,7 +241,10 @@ class Queue:
                 f"(select 1 from {{jobs}} where {ready} = {{prefix}}outages.provider) returning provider",
                 **about,
             )
-            take = "update {jobs} set place = 'running', worker = :worker, again = 0, early = 1, alone = :alone, "
+            take = (
+                "update {jobs} set place = 'running', worker = :worker, again = 0, early = 1, alone = :alone, "
+                "claimed = now(), "
+            )
             which = "order by early desc, asked limit :limit {skip}) returning inputs"
             about_worker = {"worker": worker, "alone": int(alone), **about}
             rows: list[tuple[Row, bool]] = []

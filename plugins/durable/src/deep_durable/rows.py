@@ -46,18 +46,20 @@ TABLES = (
         early int not null default 0, again int not null default 0, worker int, suspect int not null default 0,
         alone int not null default 0, probe int not null default 0, failures int not null default 0,
         total int not null default 0, step bigint, error text not null default '', provider text not null default '',
-        refusals int not null default 0, since float8)""",
+        refusals int not null default 0, since float8, claimed float8)""",
     """create table {prefix}workers (
         number {serial}, name text not null, holder text not null, process int not null, guard int,
         seen float8 not null)""",
     """create table {prefix}outages (
         provider text primary key, since float8 not null, due float8 not null, pause float8 not null,
         reason text not null)""",
+    "create table {prefix}returns (provider text primary key, at float8 not null)",
     "create table {prefix}clock (boot text not null)",
 )
 """`inputs` is the payload: the session's id as JSON. `early`: it ran before, and goes first. `again`: a wake-up arrived
 while it ran. `alone`: no other session runs in its process. `probe`: it finds out whether its provider is back. `step`:
-where it was at its last failure or refusal; `refusals`: how many there were at that step, since `since`."""
+where it was at its last failure or refusal; `refusals`: how many there were at that step, since `since`. `claimed`:
+when its last attempt began. `returns`: when each provider was back from its last outage."""
 
 
 @dataclass
@@ -136,17 +138,20 @@ def wait_for(run: Statements, row: Row, verdict: Waits, step: int | None, patien
         "update {jobs} set since = coalesce(since, now()) where inputs = :inputs returning now() - since as seconds",
         inputs=row["inputs"],
     )
-    _note_outage(run, verdict, patience, is_probe=bool(row["probe"]))
+    _note_outage(run, row, verdict, patience)
     if waited["seconds"] > patience.total:
         _set_aside(run, row["inputs"])
 
 
-def _note_outage(run: Statements, verdict: Waits, patience: Patience, *, is_probe: bool) -> None:
-    provider = verdict.provider
+def _note_outage(run: Statements, row: Row, verdict: Waits, patience: Patience) -> None:
+    provider, is_probe = verdict.provider, bool(row["probe"])
+    # An attempt that began before the provider was back may have been refused before: it runs again, and finds out.
     began = run(
-        "insert into {prefix}outages values (:provider, now(), now() + :seconds, :pause, :reason) "
+        "insert into {prefix}outages select :provider, now(), now() + :seconds, :pause, :reason where not exists "
+        "(select 1 from {prefix}returns where provider = :provider and at > :claimed) "
         "on conflict do nothing returning provider",
         provider=provider,
+        claimed=row["claimed"],
         seconds=max(patience.first, verdict.seconds),
         pause=patience.first,
         reason=verdict.reason,
@@ -173,6 +178,10 @@ def over(run: Statements, provider: str) -> None:
         "delete from {prefix}outages where provider = :provider returning now() - since as seconds", provider=provider
     ):
         run("update {jobs} set provider = '', error = '' where provider = :provider", provider=provider)
+        run(
+            "insert into {prefix}returns values (:provider, now()) on conflict (provider) do update set at = now()",
+            provider=provider,
+        )
         run.told.append(f"{provider} answers again, after {row['seconds']:.0f} s")
 
 

@@ -7,6 +7,7 @@ pauses that grow; all others wait for what it finds.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 from collections.abc import Mapping
@@ -61,6 +62,8 @@ class Breaker:
         self._failures = 0
         self._next = 0.0
         self._probing = 0.0
+        self._changed = -math.inf
+        """When it opened or closed last: how a request ended that was sent before says nothing about now."""
         self._lock = threading.Lock()
 
     def ask(self, now: float) -> float:
@@ -78,29 +81,36 @@ class Breaker:
             self._probing = now + PROBE
             return 0.0
 
-    def failed(self, end: End, now: float, first: float) -> None:
+    def failed(self, end: End, now: float, first: float, *, sent: float = math.inf) -> None:
         """Note that the provider refused a request.
 
         Args:
             end: how it ended.
             now: the time.
             first: seconds of the first pause; the further ones are twice as long each, with jitter.
+            sent: when it was sent; `inf` for after all that is known.
         """
         with self._lock:
             asked = end.retry_after or 0.0
-            self._probing = 0.0
-            if self.end is not None and now < self._next:  # sent before it opened
+            if sent >= self._changed:
+                self._probing = 0.0
+            elif self.end is None:
+                return
+            if sent < self._changed or (self.end is not None and now < self._next):
                 self._next = max(self._next, now + asked)
                 return
+            if self.end is None:
+                self._changed = now
             pause = min(MOST_PAUSE, first * 2**self._failures) * random.uniform(0.5, 1)  # noqa: S311 - jitter
             self._failures += 1
             self.end, self._next = end, now + max(pause, asked)
 
-    def succeeded(self) -> None:
-        """Note that the provider answered, also with an error that is about the request."""
+    def succeeded(self, now: float, *, sent: float = math.inf) -> None:
+        """Note that the provider answered, also with an error that is about the request. Arguments as for `failed`."""
         if self.end is not None:
             with self._lock:
-                self.end, self._failures, self._next, self._probing = None, 0, 0.0, 0.0
+                if sent >= self._changed:
+                    self.end, self._failures, self._next, self._probing, self._changed = None, 0, 0.0, 0.0, now
 
     def released(self) -> None:
         """Note that a request ended without an answer, as when it was stopped."""
@@ -124,7 +134,7 @@ class Breaker:
         """
         with self._lock:
             if self.end is None:
-                self.end, self._failures, self._next = end, failures, now + pause
+                self.end, self._failures, self._next, self._changed = end, failures, now + pause, now
 
 
 _BREAKERS: dict[str, Breaker] = {}

@@ -54,6 +54,14 @@ class Patience(NamedTuple):
         given = _MAX_WAIT.get()
         return self.wait if given is None else min(given, self.wait)
 
+    @property
+    def is_told_when(self) -> bool:
+        """Whether who sends requests is told when to: by a queue, which all its workers' refusals reach.
+
+        What this process alone knows of the provider may be older: it would refuse what the queue lets through.
+        """
+        return _MAX_WAIT.get() == 0
+
 
 @contextmanager
 def patience(seconds: float) -> Generator[None]:
@@ -62,7 +70,7 @@ def patience(seconds: float) -> Generator[None]:
     A worker does so: it hands the session back to its queue, and takes another.
 
     Args:
-        seconds: in all for each request; 0 to end at once.
+        seconds: in all for each request; 0 to send it once, whatever this process knows of the provider.
     """
     token = _MAX_WAIT.set(seconds)
     try:

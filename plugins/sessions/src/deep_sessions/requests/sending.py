@@ -60,6 +60,8 @@ class Sending:
         self._waited = 0.0
         self._asked: Breaker | None = None
         """The breaker that waits to hear how the attempt under way ends."""
+        self._sent = 0.0
+        """When that attempt began."""
         self.replaces = False
         """Whether pieces of an answer were handed on."""
 
@@ -76,18 +78,23 @@ class Sending:
                 breaker = breaker_of(self._models[at])
                 pause = breaker.ask(clock())
                 if not pause:
-                    self._at, self._asked = at, breaker
-                    return self._models[at]
+                    return self._ask(at, breaker, clock())
                 pauses.append(pause)
             model = self._models[self._at]
+            if self._patience.is_told_when:
+                return self._ask(self._at, breaker_of(model), clock())
             if (end := breaker_of(model).end) is not None:
                 await self._pause(min(pauses), model, end)
             self._at = 0
 
+    def _ask(self, at: int, breaker: Breaker, now: float) -> Model[Any]:
+        self._at, self._asked, self._sent = at, breaker, now
+        return self._models[at]
+
     def succeeded(self) -> None:
         """Note that the provider answered."""
         if self._asked is not None:
-            self._asked.succeeded()
+            self._asked.succeeded(asyncio.get_running_loop().time(), sent=self._sent)
             self._asked = None
 
     def stopped(self) -> None:
@@ -111,9 +118,9 @@ class Sending:
         clock = asyncio.get_running_loop().time
         if breaker is not None:
             if end.refused:
-                breaker.failed(end, clock(), self._patience.backoff)
+                breaker.failed(end, clock(), self._patience.backoff, sent=self._sent)
             else:
-                breaker.succeeded()
+                breaker.succeeded(clock(), sent=self._sent)
         self._begun += not end.refused
         last = self._at == len(self._models) - 1
         if end.kind == "overflow" or (last and (end.final or not end.retryable)):
