@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from .agent import DeepAgent
     from .capability import session_capabilities
+    from .compaction import Compacted
     from .conversations import folder_key, is_conversation, new_conversation_id
     from .deps import AgentDeps, NoopObserver, Observer
     from .digest import config_digest
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         LimitExceeded,
         MissingDependencyError,
         ModelError,
+        NotCompacted,
         NothingToResume,
         NotPending,
         RunAborted,
@@ -87,6 +89,7 @@ __all__ = [
     "BreakerState",
     "ChatCommand",
     "Commit",
+    "Compacted",
     "DecisionsPending",
     "DeepAgent",
     "Delta",
@@ -108,6 +111,7 @@ __all__ = [
     "ModelError",
     "NewEntry",
     "NoopObserver",
+    "NotCompacted",
     "NotPending",
     "NothingToResume",
     "Observer",
@@ -186,6 +190,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "agent": ["DeepAgent"],
         "capability": ["session_capabilities"],
+        "compaction": ["Compacted"],
         "conversations": ["folder_key", "is_conversation", "new_conversation_id"],
         "deps": ["AgentDeps", "NoopObserver", "Observer"],
         "digest": ["config_digest"],
@@ -200,6 +205,7 @@ __getattr__, __dir__ = lazy_exports(
             "LimitExceeded",
             "MissingDependencyError",
             "ModelError",
+            "NotCompacted",
             "NotPending",
             "NothingToResume",
             "RunAborted",
@@ -255,10 +261,10 @@ __getattr__, __dir__ = lazy_exports(
 
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
-    """Add the slots of a run, the title of a session, and the window of the model."""
-    from .slot import JOURNAL, SEATS, STEPS, TITLE, WINDOW
+    """Add the slots of a run, the title of a session, the window of the model, and that histories must be shorter."""
+    from .slot import COMPACTION, JOURNAL, SEATS, STEPS, TITLE, WINDOW
 
-    return [JOURNAL, STEPS, SEATS, TITLE, WINDOW]
+    return [JOURNAL, STEPS, SEATS, TITLE, WINDOW, COMPACTION]
 
 
 @hookimpl

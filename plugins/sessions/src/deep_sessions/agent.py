@@ -40,6 +40,7 @@ from deep_core import (
 from deep_core.plugin_api import Config, ConfigLayer, DeepCapability, read_agent_config, suggest
 
 from .capability import session_capabilities
+from .compaction import Compacted
 from .deltas import stored_deltas, text_of
 from .deps import AgentDeps
 from .digest import config_digest
@@ -342,6 +343,11 @@ class DeepAgent:
             AgentClosed: the agent was closed.
         """
         return await self.perform(RunRequest(verb="retry", session_id=session_id, on_events=on_events))
+
+    async def compact(self, session_id: str, *, keep: str = "", token: CancellationToken | None = None) -> Compacted:
+        """Make the conversation of a session shorter now. Arguments and errors as for `Runner.compact`."""
+        self._check_open()
+        return await self._runner.compact(session_id, keep=keep, token=token)
 
     async def run_next(
         self,

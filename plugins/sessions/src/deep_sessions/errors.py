@@ -16,6 +16,7 @@ __all__ = [
     "LimitExceeded",
     "MissingDependencyError",
     "ModelError",
+    "NotCompacted",
     "NotPending",
     "NothingToResume",
     "RunAborted",
@@ -94,6 +95,13 @@ class NothingToResume(AgentError):
     """The session's last run has ended, and no message or decision waits."""
 
     code = "nothing_to_resume"
+    category = "session"
+
+
+class NotCompacted(AgentError):
+    """The conversation was not made shorter; the message says why. It is as it was."""
+
+    code = "not_compacted"
     category = "session"
 
 

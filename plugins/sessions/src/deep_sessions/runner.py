@@ -18,6 +18,7 @@ from pydantic_core import from_json
 from deep_core import DeepAgentDeps, PluginKernel
 
 from .attempt import Attempt, Choose, outcome_of
+from .compaction import Compacted, compact
 from .decisions import take_decisions
 from .edits import Edits, Places, Workspaces
 from .journal import Tap, usage_of
@@ -242,6 +243,27 @@ class Runner:
             verb="retry", session_id=session_id, usage_limits=usage_limits, token=token, on_events=on_events
         )
         return await self.perform(request)
+
+    async def compact(self, session_id: str, *, keep: str = "", token: CancellationToken | None = None) -> Compacted:
+        """Make the conversation of a session shorter now, and store it. The journal keeps what was there.
+
+        Args:
+            session_id: the session.
+            keep: what to keep above all, in words, for whoever writes the summary.
+            token: stops it.
+
+        Raises:
+            NotCompacted: it was not made shorter; the message says why.
+            SessionBusy: another runner has the session.
+            SessionNotFound: it does not exist.
+            DecisionsPending: calls wait for a person.
+            UsageError: its last run was interrupted, and may go on.
+        """
+        token = token or CancellationToken()
+        async with self._leases.hold(session_id, create=False, token=token) as held:
+            async with self._leases.lock(session_id):
+                live = held.live = await self._edits.load(session_id)
+            return await compact(self._edits, held, live, self._choose, keep=keep, token=token)
 
     async def cancel(self, session_id: str) -> None:
         """Stop the run of a session, in this process or another. Does nothing if it has none.

@@ -18,6 +18,7 @@ from pydantic_ai.messages import (
     UserContent,
 )
 
+from .compaction import Compacted
 from .decisions import is_decided, pending_calls
 from .entries import labels_of_mail, read_prompt
 from .errors import AgentClosed, AgentError, NothingToResume, SessionBusy
@@ -163,6 +164,26 @@ class Sessions:
             NothingToResume: its last run completed, or it has none.
         """
         await self._begin(session_id, RunRequest(verb="retry", session_id=session_id))
+
+    async def compact(self, session_id: str, keep: str = "") -> Compacted:
+        """Make the conversation of a session shorter now; watchers get `HistoryReplaced`.
+
+        Args:
+            session_id: the session.
+            keep: what to keep above all, in words, for whoever writes the summary.
+
+        Raises:
+            NotCompacted: it was not made shorter; the message says why.
+            SessionBusy: the session has a run.
+            SessionNotFound: it does not exist.
+            DecisionsPending: calls of the session wait for decisions.
+            UsageError: its last run was interrupted, and may go on.
+        """
+        try:
+            return await self._agent.compact(session_id, keep=keep)
+        finally:
+            if session_id in self._posted and session_id not in self._tasks:
+                await self._continue(session_id)  # it came while this held the session
 
     async def queue(
         self, session_id: str, message: str | Sequence[UserContent], *, message_id: str | None = None

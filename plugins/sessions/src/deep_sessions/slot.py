@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ASIDE",
     "CALL",
+    "COMPACTION",
     "JOURNAL",
     "KEPT_PROMPT",
     "RESPONSE_KEY",
@@ -22,6 +23,7 @@ __all__ = [
     "STEPS",
     "TITLE",
     "WINDOW",
+    "Compaction",
     "Seats",
     "Steps",
     "Window",
@@ -76,6 +78,21 @@ class Window(NamedTuple):
     source: str
 
 
+@dataclass
+class Compaction:
+    """That the history of the request under way must become shorter, whatever its size.
+
+    Attributes:
+        keep: what the user wants to keep, in words; "" if nothing was said.
+        by_hand: whether a person asks; otherwise the provider refused the request as too large.
+        why_not: why the history stays as it is: the plugin that reduces it says so.
+    """
+
+    keep: str = ""
+    by_hand: bool = False
+    why_not: str = ""
+
+
 def _none() -> Any:
     return None
 
@@ -93,5 +110,7 @@ TITLE: StateSlot[str] = StateSlot("session_title", str, str)
 """The title that a person gave to the session; "" for none: it has the beginning of its first message then."""
 SEATS: StateSlot[Seats | None] = StateSlot("session_seats", object, _none, persist=False)  # type: ignore[arg-type]
 """Limits the calls that execute at once."""
+COMPACTION: StateSlot[Compaction | None] = StateSlot("compaction", object, _none, persist=False)  # type: ignore[arg-type]
+"""That histories must become shorter now; None most of the time. Other plugins read it by its name."""
 WINDOW: StateSlot[Window | None] = StateSlot("model_window", object, _none, persist=False)  # type: ignore[arg-type]
 """The window of the model of the request under way; None if nothing says it. Other plugins read it by its name."""

@@ -40,6 +40,8 @@ INPUT_SHARE = 0.75
 SUMMARY_SHARE = 4
 MOST_SUMMARY = 16_000
 """Maximum tokens of a summary; also a quarter of the window. A longer one would not last."""
+LAST_MESSAGE: ContextSize = ("messages", 1)
+"""What to keep where a person asks for a summary: what follows the conversation."""
 LOOK_BACK = 20
 """Messages to search for the instructions of the last request, so that no step scans them all."""
 REMEMBERED = 1_000
@@ -153,26 +155,42 @@ class SummarizationProcessor:
         fixed = self._fixed(ctx, messages)
         earlier = Earlier.of(messages)
         used = max(own + fixed, self._reported(messages, earlier))
-        if not self._due(len(messages), own, used, window, earlier):
-            return messages
-        failure = self._failure(ctx, messages)
-        if failure is not None and not _grown_since(failure, len(messages), own):
+        asked = _asked(ctx)
+        if asked is None and not self._is_time(ctx, messages, own, used, window, earlier):
             return messages
         from .cutting import choose_cut  # and more in `_replaced`: most runs never need it
 
         dense = max(1, used / max(1, own + fixed))
         # In the provider's tokens: the cut must count like the trigger.
         counts = [int(count * dense) for count in self._tally.each(messages)]
-        cut = choose_cut(
-            messages, counts, keep=self.keep, triggers=self._triggers, window=window, fixed=int(fixed * dense)
-        )
+        keep = LAST_MESSAGE if asked is not None and asked.by_hand else self.keep
+        cut = choose_cut(messages, counts, keep=keep, triggers=self._triggers, window=window, fixed=int(fixed * dense))
         if cut is None or (cut == 1 and earlier.number):
+            if asked is not None:
+                asked.why_not = "there is nothing to compact yet"
             return messages  # it would only summarize a summary
         try:
-            return await self._replaced(ctx, messages, cut, earlier, window, dense)
+            return await self._replaced(ctx, messages, cut, earlier, window, dense, asked.keep if asked else "")
         except SummaryFailed as error:
             self._remember(ctx, messages, LastFailure(_conversation(ctx), len(messages), own, str(error)))
+            if asked is not None:
+                asked.why_not = str(error)
             raise
+
+    def _is_time(
+        self,
+        ctx: RunContext[Any] | None,
+        messages: Sequence[ModelMessage],
+        own: int,
+        used: int,
+        window: int,
+        earlier: Earlier,
+    ) -> bool:
+        """Whether a trigger is met, and the last summary did not fail a short time ago."""
+        if not self._due(len(messages), own, used, window, earlier):
+            return False
+        failure = self._failure(ctx, messages)
+        return failure is None or _grown_since(failure, len(messages), own)
 
     async def _replaced(
         self,
@@ -182,8 +200,12 @@ class SummarizationProcessor:
         earlier: Earlier,
         window: int,
         dense: float,
+        above_all: str,
     ) -> list[ModelMessage]:
-        """`dense`: how many of the provider's tokens are in one of ours, if known to be more than one."""
+        """`dense`: how many of the provider's tokens are in one of ours, if known to be more than one.
+
+        `above_all`: what the user wants to keep; "" if nothing was said.
+        """
         from .compacted import head_message
         from .summarize import write_summary
         from .transcript import transcript
@@ -195,7 +217,7 @@ class SummarizationProcessor:
         text = transcript(gone, limit, self._tally.text)
         summary = await write_summary(
             model,
-            filled(self.summary_prompt, text),
+            filled(self.summary_prompt, text, above_all),
             ctx=ctx,
             seconds=self.seconds,
             most_tokens=min(MOST_SUMMARY, max(1, window // SUMMARY_SHARE)),
@@ -376,6 +398,12 @@ def _name(model: Model[Any] | str) -> str:
 def _session(ctx: RunContext[Any] | None) -> DeepAgentDeps[Any] | None:
     deps: object = None if ctx is None else ctx.deps
     return cast("DeepAgentDeps[Any]", deps) if isinstance(deps, DeepAgentDeps) else None
+
+
+def _asked(ctx: RunContext[Any] | None) -> Any:
+    """Return what deep-sessions notes if the history must become shorter now: a person asks, or the window is full."""
+    session = _session(ctx)
+    return None if session is None else session.state.get("compaction")
 
 
 def _conversation(ctx: RunContext[Any] | None) -> str | None:

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
-from inspect import isawaitable, signature
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.models import Model
+from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.tools import RunContext
 
 from deep_core import ConfigError, DeepAgentDeps, RetryEvent
+from deep_core.plugin_api import DeepCapability
 
-from ..slot import CALL, JOURNAL, WINDOW
-from .ends import RequestFailed
-from .model import INSIDE, GuardedModel
-from .overflow import effective_window, too_large
+from ..capability import agent_name
+from ..slot import ASIDE, CALL, COMPACTION, JOURNAL, WINDOW, Compaction
+from .model import INSIDE, GuardedModel, Prepared
+from .overflow import effective_window, tokens_of
 from .patience import Patience
 from .windows import find_window, known_window, learn_window
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
-    from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
+    from pydantic_ai.models import ModelRequestContext
 
     from deep_core import AgentContext
 
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Requests"]
 
-_RUN: ContextVar[RunContext[Any] | None] = ContextVar("deep_sessions_run", default=None)
-"""The run whose request is prepared in this task."""
+_RUN: ContextVar[tuple[RunContext[Any], ModelRequestContext] | None] = ContextVar("deep_sessions_run", default=None)
+"""The run whose request is prepared in this task, and that request."""
 
 
 class Requests(AbstractCapability[Any]):
@@ -65,7 +64,7 @@ class Requests(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Note the run, and how much fits into the model's window."""
-        _RUN.set(ctx)
+        _RUN.set((ctx, request_context))
         deps: object = ctx.deps
         # The first message has nothing before it that could be left out.
         if len(request_context.messages) > 1 and isinstance(deps, DeepAgentDeps) and (model := _real(ctx)) is not None:
@@ -74,8 +73,11 @@ class Requests(AbstractCapability[Any]):
 
     def get_wrapper_model(self, model: Model[Any]) -> Model[Any]:
         """Guard the model of a request."""
-        ctx = _RUN.get()
-        return GuardedModel(model, self, ctx, alone=ctx is not None and _has_next(ctx.model, model))
+        ctx, request = _RUN.get() or (None, None)
+        # The messages apart: Pydantic AI replaces them there by what this model's adapter gets.
+        prepared = None if request is None else Prepared(request, [*request.messages])
+        alone = ctx is not None and _has_next(ctx.model, model)
+        return GuardedModel(model, self, ctx, prepared=prepared, alone=alone)
 
     # -- what guarded models ask ---------------------------------------------------------------------------------------
 
@@ -128,41 +130,48 @@ class Requests(AbstractCapability[Any]):
         await self._context.send(RetryEvent(**run, **about))
         journal = deps.state[JOURNAL]
         if journal is not None:
-            agent = (ctx.agent.name or "") if CALL.get() and ctx.agent is not None else ""
+            agent = agent_name(ctx)
             journal.tell("request_retried", path=CALL.get(), agent=agent, run_id=journal.run_id, **about)
 
     async def shorter(
         self,
         ctx: RunContext[Any] | None,
+        prepared: Prepared | None,
         model: Model[Any],
-        messages: list[ModelMessage],
-        parameters: ModelRequestParameters,
+        sent: list[ModelMessage],
         end: End,
-    ) -> list[ModelMessage]:
-        """Return messages that fit into the window, as the plugins that reduce histories make them.
+    ) -> list[ModelMessage] | None:
+        """Return the messages of a request that did not fit as the plugins that reduce histories make them now.
 
-        Raises:
-            RequestFailed: there are none; it names the largest parts.
+        They are stored too: the next request, and an attempt after a crash, begin with them.
         """
         deps: object = ctx.deps if ctx is not None else None
-        tokens = effective_window(end, messages, parameters)
         asked = (_real(ctx) if ctx is not None else None) or model
-        learn_window(asked, tokens)
-        reduced = messages
-        if ctx is not None and isinstance(deps, DeepAgentDeps):
-            deps.state[WINDOW] = known_window(asked)
-            for reducer in self._reducers():
-                made = reducer(replace(ctx, messages=[*reduced]), [*reduced])
-                reduced = await made if isawaitable(made) else made
-        if len(reduced) < len(messages):
-            return reduced
-        raise RequestFailed(model.model_name, replace(end, words=too_large(end, messages, parameters)))
+        parameters = ModelRequestParameters() if prepared is None else prepared.request.model_request_parameters
+        learn_window(asked, effective_window(end, sent, parameters))
+        if ctx is None or prepared is None or not isinstance(deps, DeepAgentDeps):
+            return None
+        before = tokens_of(prepared.messages)
+        deps.state[WINDOW], deps.state[COMPACTION] = known_window(asked), Compaction()
+        try:
+            # As before each request: redactors see what is sent, and live sections that were cut are said again.
+            request = replace(prepared.request, messages=[*prepared.messages])
+            again = await _deep(ctx).before_model_request(ctx, request)
+        finally:
+            deps.state[COMPACTION] = None
+        if tokens_of(again.messages) >= before:
+            return None
+        if (journal := deps.state[JOURNAL]) is not None and not ASIDE.get():
+            await journal.settle(CALL.get(), ctx.messages, deps.state, ctx.usage, agent=agent_name(ctx))
+        return again.messages
 
-    def _reducers(self) -> list[Callable[..., Any]]:
-        """Return the processors that reduce and take a run: others cannot know the window."""
-        found = self._context.collect("deep_history_processors")
-        reducers = [each.value.fn for each in found if each.value.phase == "reduce"]
-        return [reducer for reducer in reducers if len(signature(reducer).parameters) > 1]
+
+def _deep(ctx: RunContext[Any]) -> DeepCapability:
+    """Return the capability of a run that prepares its requests."""
+    leaves: list[object] = []
+    if ctx.root_capability is not None:
+        ctx.root_capability.apply(leaves.append)
+    return next(leaf for leaf in leaves if isinstance(leaf, DeepCapability))
 
 
 def _real(ctx: RunContext[Any]) -> Model[Any] | None:

@@ -6,11 +6,19 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from pydantic_ai.exceptions import ModelAPIError
-from pydantic_ai.messages import FinalResultEvent, FinishReason, ModelMessage, ModelResponse, ModelResponseState
+from pydantic_ai.messages import (
+    FinalResultEvent,
+    FinishReason,
+    ModelMessage,
+    ModelResponse,
+    ModelResponseState,
+    repair_messages,
+)
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
@@ -18,19 +26,33 @@ from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import RequestUsage
 
 from .ends import End, RequestFailed, end_of_error
+from .overflow import too_large
 from .sending import Sending
 from .silence import Watch
 from .wire import check_whole, watch_mark
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponseStreamEvent
+    from pydantic_ai.models import ModelRequestContext
 
     from .patience import Patience
 
-__all__ = ["INSIDE", "Desk", "GuardedModel"]
+__all__ = ["INSIDE", "Desk", "GuardedModel", "Prepared"]
 
 INSIDE: ContextVar[bool] = ContextVar("deep_sessions_inside", default=False)
 """Whether a guarded model outside of this one sends the request."""
+
+
+class Prepared(NamedTuple):
+    """A request as plugins prepared it, for any model.
+
+    Attributes:
+        request: the request.
+        messages: its messages.
+    """
+
+    request: ModelRequestContext
+    messages: list[ModelMessage]
 
 
 class Desk(Protocol):
@@ -54,12 +76,12 @@ class Desk(Protocol):
     async def shorter(
         self,
         ctx: RunContext[Any] | None,
+        prepared: Prepared | None,
         model: Model[Any],
-        messages: list[ModelMessage],
-        parameters: ModelRequestParameters,
+        sent: list[ModelMessage],
         end: End,
-    ) -> list[ModelMessage]:
-        """Return messages that fit into the window. Raises RequestFailed: there are none."""
+    ) -> list[ModelMessage] | None:
+        """Return fewer messages for a request that was larger than the window; None if there is no way."""
         ...
 
 
@@ -70,12 +92,22 @@ class GuardedModel(WrapperModel):
         wrapped: the model.
         desk: of the agent.
         ctx: the run; None if it is not known.
+        prepared: the request before it was made for this model; None likewise.
         alone: whether nothing is done but to limit the time, as for one of several models of a `FallbackModel`.
     """
 
-    def __init__(self, wrapped: Model[Any], desk: Desk, ctx: RunContext[Any] | None, *, alone: bool = False) -> None:
+    def __init__(
+        self,
+        wrapped: Model[Any],
+        desk: Desk,
+        ctx: RunContext[Any] | None,
+        *,
+        prepared: Prepared | None = None,
+        alone: bool = False,
+    ) -> None:
         super().__init__(wrapped)
         self._desk, self._ctx, self._alone = desk, ctx, alone
+        self.prepared = prepared
         self._is_inside = INSIDE.get()
         self._has_others = desk.has_others and not alone and not self._is_inside
 
@@ -191,17 +223,28 @@ class _Work:
             await self.sending.failed(error)
         except Exception as final:
             end = end_of_error(final, in_request=True)
-            if end is not None and end.kind == "overflow" and not self._shortened:
-                self._shortened = True
-                try:
-                    shorter = await self.desk.shorter(self.ctx, model, self._messages, self.parameters, end)
-                except RequestFailed as full:
-                    raise full from final
-                self._messages = shorter if self._several else model.prepare_messages(shorter, self.parameters)
-                return
+            if end is not None and end.kind == "overflow":
+                if await self._shorten(model, end):
+                    return
+                words = too_large(end, self._messages, self.parameters)
+                raise RequestFailed(model.model_name, replace(end, words=words)) from final
             if end is None or not end.retryable or isinstance(final, ModelAPIError | BaseExceptionGroup):
                 raise
             raise RequestFailed(model.model_name, end, str(final)) from final
+
+    async def _shorten(self, model: Model[Any], end: End) -> bool:
+        """Make the messages fewer, once; return whether they are."""
+        if self._shortened:
+            return False
+        self._shortened = True
+        shorter = await self.desk.shorter(self.ctx, self._guarded.prepared, model, self._messages, end)
+        if shorter is None:
+            return False
+        shorter = repair_messages(shorter)
+        if not self._several:
+            shorter = repair_messages(model.prepare_messages(shorter, self.parameters))
+        self._messages = shorter
+        return True
 
     async def _report(self, wait: Any) -> None:
         await self.desk.report(self.ctx, wait)

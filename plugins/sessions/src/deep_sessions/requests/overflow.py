@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from pydantic_ai.messages import ModelMessage, ModelRequest
+from pydantic_ai.messages import ModelMessage, ModelRequest, TextContent
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestParameters
 
     from .ends import End
 
-__all__ = ["effective_window", "too_large"]
+__all__ = ["effective_window", "tokens_of", "too_large"]
 
 CHARS = 4
 """Characters of a token, about."""
 
 
-def _tokens(text: object) -> int:
-    return len(text if isinstance(text, str) else json.dumps(text, default=str, ensure_ascii=False)) // CHARS
+def _tokens(content: object) -> int:
+    if isinstance(content, TextContent):
+        content = content.content  # its metadata is not sent
+    if isinstance(content, list):
+        return sum(map(_tokens, cast("list[object]", content)))
+    return len(content if isinstance(content, str) else json.dumps(content, default=str, ensure_ascii=False)) // CHARS
+
+
+def tokens_of(messages: Sequence[ModelMessage]) -> int:
+    """Return about how many tokens messages have."""
+    return sum(map(_of_message, messages))
 
 
 def _of_message(message: ModelMessage) -> int:
@@ -42,7 +51,7 @@ def _parts(messages: Sequence[ModelMessage], parameters: ModelRequestParameters)
         sizes["prompt"] = _tokens(said)
     if messages:
         sizes["the last message"] = _of_message(messages[-1])
-        sizes["the messages before"] = sum(map(_of_message, messages[:-1]))
+        sizes["the messages before"] = tokens_of(messages[:-1])
     return sizes
 
 
@@ -58,7 +67,7 @@ def too_large(end: End, messages: Sequence[ModelMessage], parameters: ModelReque
     """Return what to tell people: the largest parts, and what to type."""
     sizes = sorted(_parts(messages, parameters).items(), key=lambda item: -item[1])
     largest = ", ".join(f"{name} {size:,}" for name, size in sizes[:4] if size)
-    way = "send less, leave out plugins (plugins.disable), or name a model with a larger window"
+    way = "send less, leave out plugins (deep explain shows what each costs), or name a model with a larger window"
     if len(messages) > 2:
         way = f"begin a new session, {way}"
     return f"{end.words}, and it cannot be made smaller. Its largest parts, in tokens: {largest}. What helps: {way}"
