@@ -47,7 +47,7 @@ def main() -> None:
     """Draw them."""
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory).resolve()
-        deep = made(root, None, "backends", "filesystem", "demo")
+        deep = made(root, None, "backends", "filesystem", "demo", "summarization")
 
         def picture(name: str, terminal: Terminal) -> None:
             lines = [line_of(cells) for cells in terminal.cells]

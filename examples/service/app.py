@@ -11,14 +11,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated, Any
 
 import httpx
-from deep_sessions import AgentDeps, AgentError, DeepAgent, Sessions, delete, effect_key, open_store
+from deep_sessions import AgentDeps, AgentError, Compacted, DeepAgent, Sessions, delete, effect_key, open_store
 from fastapi import Body, Depends, FastAPI, Header, HTTPException, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic_ai import DeferredToolResults, RunContext, Tool
 
 from deep_core import default_kernel
 
-STATUS = {"session_not_found": 404, "session_busy": 409, "decisions_pending": 409, "not_pending": 409}
+CONFLICTS = ("session_busy", "decisions_pending", "not_pending", "nothing_to_resume", "not_compacted", "usage_error")
+STATUS = {"session_not_found": 404, **dict.fromkeys(CONFLICTS, 409)}
 
 
 async def publish(ctx: RunContext[Any], page: str) -> str:
@@ -89,6 +90,16 @@ async def decide(name: str, call_id: str, approve: Annotated[bool, Body(embed=Tr
 @app.post("/sessions/{name}/resume", status_code=202)
 async def resume(name: str, mine: Mine) -> None:
     await mine.resume(name)
+
+
+@app.post("/sessions/{name}/retry", status_code=202)
+async def retry(name: str, mine: Mine) -> None:
+    await mine.retry(name)
+
+
+@app.post("/sessions/{name}/compact")
+async def compact(name: str, mine: Mine, keep: Annotated[str, Body(embed=True)] = "") -> Compacted:
+    return await mine.compact(name, keep)
 
 
 @app.delete("/sessions/{name}", status_code=204)

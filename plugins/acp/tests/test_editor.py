@@ -208,6 +208,19 @@ async def test_a_turn_that_failed_is_tried_again_by_a_command(folder: Path) -> N
         assert editor.text() == "finemore"
 
 
+async def test_compact_summarizes_the_conversation(folder: Path) -> None:
+    script = Script("word " * 900, "A summary.", "Here.")
+    async with opened(folder, Stubbed(script), model="stub:one") as (editor, session):
+        with pytest.raises(acp.RequestError, match="nothing to compact yet"):
+            await editor.prompt(session, "/compact")
+        await editor.prompt(session, "tell me " + "all of it " * 200)
+        editor.clear()
+        assert (await editor.prompt(session, "/compact the second word")).stop_reason == "end_turn"
+        assert " messages are summarized" in editor.text()
+        await editor.prompt(session, "and now?")
+        assert editor.text().endswith("Here.")
+
+
 @pytest.mark.parametrize(
     ("finish", "stopped", "words"),
     [

@@ -251,6 +251,10 @@ def _go_elsewhere(chat: Terminal) -> str:
     chat.expect(number)
     chat.say(f"/resume {number}")
     chat.expect(f"chat {number}")
+    chat.say("/fork")
+    chat.expect("which stays as it is")
+    chat.say("/compact how we round")
+    chat.expect("messages are summarized")
     chat.say("/quit")
     assert chat.end() == 0
     return number

@@ -35,7 +35,10 @@ class Workers:
         """Start one more."""
         environment = {**os.environ, "FOLDER": str(self._folder)}
         with (self._folder / "log").open("ab") as log:
-            process = subprocess.Popen(self._command, env=environment, stdout=log, stderr=log, cwd=self._folder)
+            # A group of its own: a session that kills its group must not kill the tests.
+            process = subprocess.Popen(
+                self._command, env=environment, stdout=log, stderr=log, cwd=self._folder, start_new_session=True
+            )
         self.processes.append(process)
         return process
 

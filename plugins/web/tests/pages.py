@@ -173,7 +173,7 @@ class Page:
         return await self.settled()
 
     async def do(self, what: str) -> httpx.Response:
-        """`stop`, `resume` or `retry`."""
+        """`stop`, `resume`, `retry` or `compact`."""
         return await self._user.http.post(f"/api/sessions/{self.id}/{what}")
 
 

@@ -61,6 +61,7 @@ async def test_who_has_no_token_gets_nothing_and_changes_nothing(tmp_path: Path)
                 ("POST", f"{base}/stop"),
                 ("POST", f"{base}/resume"),
                 ("POST", f"{base}/retry"),
+                ("POST", f"{base}/compact"),
                 ("POST", f"{base}/uploads?name=a"),
                 ("GET", f"{base}/files"),
                 ("GET", f"{base}/files/a"),

@@ -470,6 +470,39 @@ async def test_what_was_stopped_is_tried_again_but_nothing_that_runs_or_waits(tm
         assert (await user.http.post("/api/sessions/unknown/retry")).status_code == 404
 
 
+async def test_a_conversation_is_summarized_and_goes_on(tmp_path: Path) -> None:
+    model = ScriptedModel(Script("word " * 900, "word " * 900, "A summary.", "Here.").play())
+    async with working(tmp_path, model) as running, running.page() as page:
+        refused = await page.do("compact")
+        assert (refused.status_code, refused.json()) == (
+            409,
+            {"code": "stale", "error": "There is nothing to compact yet."},
+        )
+        await page.ask("one")
+        await page.ask("two")
+        user = await running.user()
+        done = await user.http.post(f"/api/sessions/{page.id}/compact", json={"keep": "the second word"})
+        assert done.status_code == 200
+        assert done.json()["text"].startswith("4 messages are summarized")
+        await page.ask("three")
+        assert page.last == "Here."
+        assert (await user.http.post("/api/sessions/unknown/compact")).status_code == 404
+
+
+async def test_nothing_that_runs_or_waits_is_summarized(tmp_path: Path) -> None:
+    gate = Gate()
+    async with working(tmp_path, gate.model) as running, running.page() as page:
+        assert (await page.send("hold the line")).status_code == 202
+        await page.hears("holding ")
+        refused = await page.do("compact")
+        assert (refused.status_code, refused.json()["code"]) == (409, "busy")
+        gate.go_on.set()
+        await page.settled()
+        await page.ask("write notes.txt: red")
+        refused = await page.do("compact")
+        assert (refused.status_code, refused.json()["code"]) == (409, "waiting")
+
+
 async def test_an_answer_that_was_cut_is_said(tmp_path: Path) -> None:
     model = ScriptedModel(Script(Turn(text="once upon", finish="length")).play())
     async with working(tmp_path, model) as running, running.page() as page:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from acp.exceptions import RequestError
 from acp.helpers import update_agent_message_text, update_available_commands, update_current_mode
@@ -26,12 +26,15 @@ from deep_sessions import (
     CARRY_OUT,
     AgentChoice,
     AgentError,
+    DecisionsPending,
     Event,
+    NotCompacted,
     NothingToResume,
     NotPending,
     Question,
     SessionNotFound,
     Sessions,
+    UsageError,
     answer_questions,
     is_planned,
     load_session,
@@ -66,6 +69,24 @@ MODES: Mapping[Mode, tuple[str, str]] = {
 STOPPED: Mapping[str, Any] = {"limit_exceeded": "max_turn_requests"}
 """Errors of a run that the protocol has a reason for."""
 RETRY = AvailableCommand(name="retry", description="Try the last turn again, from where it failed or was stopped")
+COMPACT = AvailableCommand(
+    name="compact",
+    description="Summarize the conversation so far, and go on from the summary",
+    input=AvailableCommandInput(UnstructuredCommandInput(hint="what to keep")),
+)
+OWN = (RETRY, COMPACT)
+
+
+class Own(NamedTuple):
+    """One of the session's own commands, as it was typed.
+
+    Attributes:
+        name: its name.
+        words: what follows it.
+    """
+
+    name: str
+    words: str
 
 
 @dataclass
@@ -175,9 +196,9 @@ class EditorSession:
         return list(dict.fromkeys([*self.project.models, self._choice.model]))
 
     async def tell_commands(self) -> None:
-        """Send the session's own command, and those that plugins add."""
+        """Send the session's own commands, and those that plugins add."""
         commands = [
-            RETRY,
+            *OWN,
             *(
                 AvailableCommand(
                     name=command.name,
@@ -187,7 +208,7 @@ class EditorSession:
                     else None,
                 )
                 for command in self.project.commands().values()
-                if command.name != RETRY.name
+                if command.name not in {own.name for own in OWN}
             ),
         ]
         await self._tell(update_available_commands(commands))
@@ -261,22 +282,24 @@ class EditorSession:
         runs = await self.project.sessions(self._choice)
         await self._learn(runs)
         message = await self._read(blocks, runs)
-        reason = "end_turn" if message is None else await self._finish_waiting(turn)
+        if isinstance(message, Own) and message.name == COMPACT.name:
+            return await self._compact(message.words, turn)
+        reason = "end_turn" if isinstance(message, Own) else await self._finish_waiting(turn)
         while reason == "end_turn":
-            reason = await (self._retry(turn) if message is None else self._run(message, turn))
+            reason = await (self._retry(turn) if isinstance(message, Own) else self._run(message, turn))
             if reason != "end_turn" or not self._choice.plan or not await self._approve_plan(turn):
                 break
             message = CARRY_OUT
         return "cancelled" if turn.canceled.is_set() else reason
 
-    async def _read(self, blocks: Sequence[Any], runs: Sessions) -> str | list[UserContent] | None:
-        """Return what the prompt says to the agent; None for the command that tries the last turn again."""
+    async def _read(self, blocks: Sequence[Any], runs: Sessions) -> str | list[UserContent] | Own:
+        """Return what the prompt says to the agent, or the session's own command."""
         model = self.project.model_of(runs)
         takes_pictures = model is None or model.profile.get("supports_image_input", True)
         message = read_prompt(blocks, self.project.folder, pictures=takes_pictures)
         named = command_of(message)
-        if named is not None and named[0] == RETRY.name:
-            return None
+        if named is not None and named[0] in {own.name for own in OWN}:
+            return Own(*named)
         command = None if named is None else self.project.commands().get(named[0])
         if named is None or command is None:
             return message
@@ -296,6 +319,20 @@ class EditorSession:
             return "end_turn"
         runs = turn.runs = await self.project.sessions(AgentChoice(self._choice.model, is_planned(state.run.labels)))
         return await self._follow(runs, turn, state.run.id, asks=True)
+
+    async def _compact(self, keep: str, turn: _Turn) -> Any:
+        """Summarize the conversation; cancel stops it."""
+        runs = await self.project.sessions(self._choice)
+        try:
+            done = await self._unless_canceled(turn, runs.compact(self.id, keep))
+        except SessionNotFound as error:
+            raise RequestError(INVALID, "there is nothing to compact yet") from error
+        except (NotCompacted, DecisionsPending, UsageError) as error:
+            raise RequestError(INVALID, error.message) from error
+        if done is None:
+            return "cancelled"
+        await self._tell(update_agent_message_text(f"{done}\n"))
+        return "end_turn"
 
     async def _retry(self, turn: _Turn) -> Any:
         """Try the last run again. One whose calls wait goes on, once they are decided."""

@@ -19,7 +19,7 @@ PLACEHOLDER = re.compile(r" [A-Z]+$")
 
 @pytest.mark.slow
 def test_all_that_the_guide_says_to_type_is_typed(make_deep: Callable[..., Any]) -> None:
-    done = walk(make_deep("backends", "filesystem", "demo"), (100, 40))
+    done = walk(make_deep("backends", "filesystem", "demo", "summarization"), (100, 40))
     commands = [" ".join(["deep", *arguments]) for arguments in done.commands]
     assert {re.sub(r" [0-9a-f]{8}$", " ID", command) for command in commands} == {
         shlex.join(shlex.split(line.removeprefix("$ ")))

@@ -266,6 +266,19 @@ def test_retry_after_an_answer_says_that_there_is_nothing_to_try(deep: Any) -> N
 
 
 @pytest.mark.slow
+def test_compact_summarizes_the_chat_so_far_and_keeps_what_was_asked_for(make_deep: Any) -> None:
+    deep = make_deep("backends", "filesystem", "summarization")
+    with OpenAIStub(Script("word " * 900, "word " * 900, "A summary.", "three")) as stub:
+        done = piped(deep, "first\nsecond\n/compact the third word\nthird\n", *MODEL, env=stub.env)
+        assert "4 messages are summarized" in done.out + done.err
+        assert "The user asks to keep above all: the third word" in str(stub.requests[2]["messages"])
+        assert "word word" not in str(stub.requests[3]["messages"])
+        assert "A summary." in str(stub.requests[3]["messages"])
+        again = piped(deep, "/compact\n", *MODEL, env=stub.env)
+    assert "there is nothing to compact yet" in again.err
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("finish", "words"), [("length", "cut at the limit"), ("content_filter", "content filter")])
 def test_an_answer_that_is_not_whole_is_shown_and_said_and_the_chat_goes_on(deep: Any, finish: Any, words: str) -> None:
     with OpenAIStub(Script(Turn(text="Half of", finish=finish), "it.")) as stub:

@@ -10,6 +10,7 @@ from deep_filesystem import list_files
 from deep_sessions import (
     AgentError,
     DecisionsPending,
+    NotCompacted,
     NothingToResume,
     NotPending,
     SessionBusy,
@@ -17,6 +18,7 @@ from deep_sessions import (
     SessionNotFound,
     Sessions,
     SessionStore,
+    UsageError,
     chat_commands,
     load_session,
 )
@@ -94,6 +96,12 @@ class Title(BaseModel, extra="forbid"):
     """A new title; "" for the beginning of the first message."""
 
     title: Annotated[str, Field(max_length=1_000)]
+
+
+class Keep(BaseModel, extra="forbid"):
+    """What a summary keeps above all, in words."""
+
+    keep: Annotated[str, Field(max_length=REASON_CHARS)] = ""
 
 
 class Fork(BaseModel, extra="forbid"):
@@ -377,6 +385,24 @@ async def retry_run(request: Request) -> Response:
     return JSONResponse({}, 202)
 
 
+async def compact(request: Request) -> Response:
+    """Summarize the conversation so far, and go on from the summary."""
+    session, body = await own_session(request), await read(request, Keep, optional=True)
+    site = site_of(request)
+    async with site.lock(session.id):
+        runs = await ready(site, session.id)
+        try:
+            done = await runs.compact(session.id, body.keep.strip())
+        except SessionBusy as error:
+            raise Refused("busy", WORKING) from error
+        except DecisionsPending as error:
+            raise Refused("waiting", WAITING) from error
+        except (NotCompacted, UsageError) as error:
+            raise Refused("stale", f"{error.message[:1].upper()}{error.message[1:]}.") from error
+    site.notify(session.id)
+    return JSONResponse({"messages": done.messages, "before": done.before, "after": done.after, "text": str(done)})
+
+
 async def upload(request: Request) -> Response:
     """Put a file into the session's workspace; the agent sees it listed at its next request."""
     session, name = await own_session(request), request.query_params.get("name")
@@ -459,6 +485,7 @@ def routes() -> list[Route]:
         Route(f"{one}/stop", stop_run, methods=["POST"]),
         Route(f"{one}/resume", resume_run, methods=["POST"]),
         Route(f"{one}/retry", retry_run, methods=["POST"]),
+        Route(f"{one}/compact", compact, methods=["POST"]),
         Route(f"{one}/uploads", upload, methods=["POST"]),
         Route(f"{one}/files", get_files, methods=["GET"]),
         Route(f"{one}/files/{{path:path}}", get_file, methods=["GET"]),

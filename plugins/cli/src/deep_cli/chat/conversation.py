@@ -16,6 +16,7 @@ from deep_sessions import (
     AgentError,
     ChatCommand,
     DecisionsPending,
+    NotCompacted,
     NothingToResume,
     SessionBusy,
     SessionNotFound,
@@ -42,7 +43,7 @@ from .screen import ChatScreen
 from .stored import ChatRuns, StoredChat, find_chat
 
 if TYPE_CHECKING:
-    from deep_sessions import Outcome
+    from deep_sessions import Compacted, Outcome
     from pydantic_ai import DeferredToolRequests
     from pydantic_ai.tools import DeferredToolResults
     from pydantic_ai.workspaces import WorkspaceBackend
@@ -407,6 +408,27 @@ class Chat:
             await self._runs.drop(self.stored)
             self.stored.messages = []
         return done
+
+    async def compact(self, keep: str) -> Compacted:
+        """Make the conversation shorter, which Esc and Ctrl-C stop.
+
+        Args:
+            keep: what to keep above all, in words.
+
+        Raises:
+            AgentError: it was not made shorter; the message says why.
+            Left: a second Ctrl-C came before it stopped.
+        """
+        if not self.is_resumable:
+            raise NotCompacted("there is nothing to compact yet")
+        token = CancellationToken()
+        self._screen.compacting()
+        try:
+            return await self.stoppable(self._runs.compact(self.stored, keep, token), token.cancel)
+        except LeftRunning as stop:
+            raise Left(interrupted=True) from stop
+        finally:
+            self._screen.turn_over()
 
     async def diff(self) -> list[str]:
         """Return the lines of a diff of the files that tools changed in this chat."""

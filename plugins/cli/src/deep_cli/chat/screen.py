@@ -63,6 +63,11 @@ class ChatScreen(TerminalReporter):
         self.view.restart()
         self._wait(f"$ {command}")
 
+    def compacting(self) -> None:
+        """The conversation is being made shorter."""
+        self.view.restart()
+        self._wait("summarizing the conversation")
+
     def text(self, piece: str) -> None:
         """A piece of the answer: rendered on a terminal, else as it is."""
         if self.streams:

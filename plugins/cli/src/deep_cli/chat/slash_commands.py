@@ -228,6 +228,11 @@ async def _retry(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     return True
 
 
+async def _compact(chat: Chat, screen: ChatScreen, rest: str) -> bool:
+    screen.show_lines(f"  {await chat.compact(rest)}")
+    return True
+
+
 async def _new(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     if chat.is_resumable:
         screen.note(chat.how_to_go_on().replace("Continue with", "This one is kept"))
@@ -260,6 +265,9 @@ COMMANDS: Mapping[str, ChatCommand] = {
     "/mode": ChatCommand(_mode, "", "the next mode: ask, accept-edits, plan"),
     "/model": ChatCommand(_model, "[MODEL]", "show or change the model"),
     "/plan": ChatCommand(_plan, "", "begin or leave plan mode: only tools that read until you approve a plan"),
+    "/compact": ChatCommand(
+        _compact, "[WHAT TO KEEP]", "summarize the conversation so far, and go on from the summary"
+    ),
     "/cost": ChatCommand(_cost, "", "requests, tokens and price of this chat"),
     "/new": ChatCommand(_new, "", "begin a new chat; this one is kept"),
     "/quit": ChatCommand(_quit, "", "leave; the chat is kept"),

@@ -35,8 +35,8 @@ from ..run.names import DIGITS, WHOLE, chats_folder, new_id, project, short_id
 from ..run.plan import MODE, PLAN, PlanModes, is_planned
 
 if TYPE_CHECKING:
-    from deep_sessions import Outcome, Run
-    from pydantic_ai import Agent, RunContext
+    from deep_sessions import Compacted, Outcome, Run
+    from pydantic_ai import Agent, CancellationToken, RunContext
     from pydantic_ai.tools import DeferredToolResults
     from pydantic_ai.workspaces import WorkspaceBackend
 
@@ -304,6 +304,12 @@ class ChatRuns:
         except StoreError as error:
             await self._leave_store(chat, error)
         return await self._runner.retry(chat.id, **how)
+
+    async def compact(self, chat: StoredChat, keep: str, token: CancellationToken) -> Compacted:
+        """Make the conversation shorter. Arguments and errors as for `Runner.compact`."""
+        done = await self._runner.compact(chat.id, keep=keep, token=token)
+        await self.load(chat)
+        return done
 
     async def answer(self, chat: StoredChat, results: DeferredToolResults, **how: Any) -> Outcome:
         """Decide the calls that wait, and continue. Errors as for `Runner.decide` and `Runner.resume`."""

@@ -35,6 +35,7 @@ __all__ = ["run_command"]
 )
 @click.option("--session", metavar="NAME", help="Store the conversation under this name, and continue it.")
 @click.option("--retry", is_flag=True, help="Try the last run of --session again, from its last step.")
+@click.option("--compact", is_flag=True, help="Summarize --session so far; TASK says what to keep above all.")
 @click.option("--queue", is_flag=True, help="Leave TASK to a worker (deep worker), and print the session's name.")
 @plan_option
 @store_option
@@ -54,6 +55,7 @@ def run_command(
     output: str,
     session: str | None,
     retry: bool,
+    compact: bool,
     queue: bool,
     plan: bool,
     store: str | None,
@@ -76,6 +78,15 @@ def run_command(
         raise click.UsageError("TASK is empty: say what to do.")
     if retry and (session is None or task is not None or queue):
         raise click.UsageError("--retry tries the last run again: give it --session NAME, and no TASK or --queue.")
+    if compact:
+        if session is None or retry or queue or files or plan:
+            raise click.UsageError("--compact summarizes a session: give it --session NAME, and no other task.")
+        from .compacting import compact_session
+
+        compact_session(
+            session, task or "", model, backend, store, config, plugin_files=plugin_files, as_json=output == "json"
+        )
+        return
     from .piped import piped
 
     # `deep run --session NAME` in a script continues the session: its stdin is the script's own.

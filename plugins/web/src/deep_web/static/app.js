@@ -539,6 +539,14 @@ $("fork").onclick = async () => {
   const made = await ask("POST", here("/fork"));
   if (made) location.hash = encodeURIComponent(made.id);
 };
+$("compact").onclick = async () => {
+  $("menu").open = false;
+  const keep = await dialog("Summarize the conversation so far. What to keep above all?", { value: "", yes: "Compact" });
+  if (keep === null) return;
+  notice("Summarizing the conversation …");
+  const done = await ask("POST", here("/compact"), { keep: keep === true ? "" : keep });
+  if (done) notice(`${done.text}.`);
+};
 $("delete").onclick = async () => {
   $("menu").open = false;
   const title = page.state.title || "this conversation";
