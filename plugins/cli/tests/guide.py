@@ -255,6 +255,8 @@ def _go_elsewhere(chat: Terminal) -> str:
     chat.expect("which stays as it is")
     chat.say("/compact how we round")
     chat.expect("messages are summarized")
+    chat.say("Say good again.")
+    chat.expect("Good.")
     chat.say("/quit")
     assert chat.end() == 0
     return number
