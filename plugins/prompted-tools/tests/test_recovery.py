@@ -74,7 +74,7 @@ async def test_without_the_option_a_leak_stays_text(mode: str, streamed: bool) -
         f"<think>{LEAK}</think>No.",
         f"> {LEAK.splitlines()[0]}\n> …\nwas on the page.",
         LEAK.removesuffix("</tool_call>"),
-        LEAK.replace("21}", "21"),
+        LEAK.replace("21}", "twenty"),
         HERMES.encode_calls([ToolCall("1", "rm", {"path": "/"})]),
         f"The page says: {LEAK}\n{LEAK} and more.",
         f"“{LEAK}” stands there.",

@@ -46,7 +46,7 @@ calls = st.lists(st.builds(ToolCall, ids, names, st.dictionaries(st.text(), json
 WORDS = """
 choices message messages content tool_calls function name arguments id type object role output input call_id
 function_call tool_use assistant model text candidates parts functionCall args method params jsonrpc
-chat.completion response tools/call stop_reason finish_reason status summary
+chat.completion response tools/call toolUse stopReason stop_reason finish_reason status summary
 """
 words = st.sampled_from(WORDS.split())
 almost = st.recursive(
@@ -117,10 +117,10 @@ def test_D9_an_sdk_object_gives_the_same_calls(driver: ToolDriver, row: dict[str
 
 @each
 def test_P5_a_driver_is_native_for_its_protocol_and_nothing_else(driver: ToolDriver) -> None:
-    protocols = ["openai", "openai-responses", "anthropic", "google", "mcp", None]
+    protocols = ["openai", "openai-responses", "anthropic", "google", "bedrock", "mcp", None]
     scores = [driver.can_handle(WireTarget("m", frozenset({"tools"}), protocol)) for protocol in protocols]
-    assert sorted(scores) == [NONE] * 5 + [NATIVE]
-    assert [driver.can_handle(WireTarget("m", frozenset(), protocol)) for protocol in protocols] == [NONE] * 6
+    assert sorted(scores) == [NONE] * 6 + [NATIVE]
+    assert [driver.can_handle(WireTarget("m", frozenset(), protocol)) for protocol in protocols] == [NONE] * 7
 
 
 def test_P7_the_names_are_in_the_order_of_registration() -> None:

@@ -96,7 +96,9 @@ def fits(kind: Any, data: Any) -> None:
 
 def schema_of(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     """The schema of the arguments in a rendered tool."""
-    inner = tool.get("function", tool)
+    inner = tool.get("function") or tool.get("toolSpec") or tool
+    if "json" in (found := inner.get("inputSchema", {})):
+        return found["json"]
     return next(
         inner[key] for key in ("parameters", "input_schema", "parametersJsonSchema", "inputSchema") if key in inner
     )

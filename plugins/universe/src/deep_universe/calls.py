@@ -67,6 +67,19 @@ class InvalidCall:
 
 
 @dataclass(frozen=True)
+class BareInput(InvalidCall):
+    """A call with a value in place of its arguments. It is a call of a tool that has one parameter.
+
+    Attributes:
+        value: JSON data; or, if `is_text`, what the model wrote.
+        is_text: whether it stood outside JSON, so that its type is not known.
+    """
+
+    value: Any = None
+    is_text: bool = False
+
+
+@dataclass(frozen=True)
 class ToolResult:
     """What came of one call.
 

@@ -29,7 +29,8 @@ class WireTarget:
     Attributes:
         name: the model's name, without its provider.
         capabilities: what it can do, from its Pydantic AI profile: `tools` if it has native tool calls.
-        protocol_hint: its native protocol: `openai`, `openai-responses`, `anthropic`, `google`; None if unknown.
+        protocol_hint: its native protocol: `openai`, `openai-responses`, `anthropic`, `google`, `bedrock`; None if
+            unknown.
     """
 
     name: str

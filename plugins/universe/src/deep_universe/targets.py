@@ -45,8 +45,8 @@ _FAMILIES: Final = (
 _PROTOCOLS: Final = {
     "anthropic": "anthropic",
     "azure-responses": "openai-responses",
-    "bedrock": None,  # its Converse API has a format of its own
-    "converse": None,  # of `gateway/…`: Bedrock
+    "bedrock": "bedrock",
+    "converse": "bedrock",  # of `gateway/…`
     "google": "google",
     "google-cloud": "google",
     "openai-chatgpt": "openai-responses",

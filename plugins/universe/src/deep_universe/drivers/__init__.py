@@ -15,6 +15,7 @@ DRIVERS: dict[str, str] = {
     "openai_responses": "OpenAIResponsesDriver",
     "anthropic": "AnthropicDriver",
     "gemini": "GeminiDriver",
+    "bedrock": "BedrockDriver",
     "mcp": "McpDriver",
     "hermes": "HermesDriver",
     "qwen_coder": "QwenCoderDriver",

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ..calls import InvalidCall, ToolCall
-from .json_body import JsonPatterns, JsonText, calls_of, invalid, load
+from ..calls import BareInput, InvalidCall, ToolCall
+from .json_body import JsonPatterns, JsonText, calls_of, invalid, load, load_near
 from .scanner import RAW_LIMIT, Head
 
 __all__ = ["BalancedBody", "Bounds", "calls_of_elements"]
@@ -97,12 +97,27 @@ class BalancedBody(JsonText):
     def items(self) -> list[ToolCall | InvalidCall]:
         """The calls in the brackets."""
         if not self._complete:
-            return [self._invalid("the call is not valid JSON: a string or a bracket is not closed")]
+            problem = "the call is not valid JSON: a string or a bracket is not closed"
+            return self._near() or [self._invalid(problem)]
         return self._bounds.parse(self.opening + (self._head or ""), self._written())
 
     def cut_off(self) -> list[ToolCall | InvalidCall]:
-        """An invalid call: its brackets are open."""
-        return [self._invalid("the reply was cut off in the call: write it again, shorter if it is long")]
+        """An invalid call: its brackets are open. What only has slips is read."""
+        problem = "the reply was cut off in the call: write it again, shorter if it is long"
+        return self._near() or [self._invalid(problem)]
+
+    def _near(self) -> list[ToolCall | InvalidCall] | None:
+        """Read brackets that are balanced, with slips inside; or a line without any. None if it is neither."""
+        written = self._written().strip()
+        if not written:
+            return None
+        if self._stack:
+            try:
+                load_near(written)
+            except ValueError:
+                return None
+        calls = self._bounds.parse(self.opening + (self._head or ""), written)
+        return calls if self._stack or any(isinstance(call, BareInput) for call in calls) else None
 
     def _invalid(self, problem: str) -> InvalidCall:
         written = self._written()[:RAW_LIMIT]

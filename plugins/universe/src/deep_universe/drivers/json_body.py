@@ -8,7 +8,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
-from ..calls import InvalidCall, ToolCall
+from ..calls import BareInput, InvalidCall, ToolCall
+from .mending import mend
 from .scanner import RAW_LIMIT, Body, Head, partial_pattern
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "invalid",
     "json_value",
     "load",
+    "load_near",
     "named_call",
     "readable_name",
 ]
@@ -32,6 +34,15 @@ TRAILING: Final = 8
 HUGE: Final = re.compile(r"\d[eE]\+?\d{3}")
 """In a number that Python reads as an infinity, if it is too big."""
 HALF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
+NAMES: Final = ("name", "function", "tool", "tool_name", "function_name", "action")
+ARGUMENTS: Final = ("arguments", "parameters", "args", "params", "input", "tool_input", "action_input")
+BESIDE: Final = frozenset(
+    {*NAMES, *ARGUMENTS, "id", "call_id", "tool_call_id", "type", "index", "thought", "reasoning"}
+)
+"""What may stand in a call. Another key may be an argument that stands in the wrong place: it is not dropped."""
+FENCED: Final = re.compile(r"```[A-Za-z_]*\s*\n(.*)\n\s*```", re.DOTALL)
+"""A code fence inside the markers of a call."""
+WRAPPERS: Final = ("function", "tool_call", "function_call")
 
 
 def load(text: str) -> object:
@@ -87,12 +98,32 @@ def _problem(error: ValueError) -> str:
     return f"the call is not valid JSON: {error}"
 
 
-def calls_of(raw: str) -> list[ToolCall | InvalidCall]:
-    """Read an object, or a list of objects, with `name` and `arguments` (or `parameters`)."""
+def load_near(text: str) -> object:
+    """Read JSON as `load` does, and with slips that leave one meaning.
+
+    Raises:
+        ValueError: it is not JSON, with the problem that `load` has.
+    """
     try:
-        value = load(raw)
+        return load(text)
+    except ValueError:
+        try:
+            fenced = FENCED.fullmatch(text.strip())
+            # Written again and read strictly: what `load` refuses stays refused.
+            return load(json.dumps(mend(fenced[1] if fenced else text), ensure_ascii=False))
+        except (ValueError, RecursionError):
+            pass
+        raise
+
+
+def calls_of(raw: str) -> list[ToolCall | InvalidCall]:
+    """Read an object, or a list of objects, with `name` and `arguments`, or as `NAMES` and `ARGUMENTS` have them."""
+    try:
+        value = load_near(raw)
     except ValueError as error:
         return [invalid(raw, _problem(error))]
+    if isinstance(value, dict) and isinstance(several := cast("dict[str, object]", value).get("tool_calls"), list):
+        value = cast("list[object]", several)
     values: list[object] = cast("list[object]", value) if isinstance(value, list) and value else [value]
     return [_call_of(each, raw) for each in values]
 
@@ -100,32 +131,61 @@ def calls_of(raw: str) -> list[ToolCall | InvalidCall]:
 def _call_of(value: object, raw: str) -> ToolCall | InvalidCall:
     if not isinstance(value, dict):
         return invalid(raw, 'the call is not a JSON object with "name" and "arguments"')
-    call = cast("dict[str, object]", value)
-    name = call.get("name")
-    if not isinstance(name, str) or not name:
+    call = _unwrapped(cast("dict[str, object]", value))
+    named = [key for key in NAMES if isinstance(call.get(key), str) and call[key]]
+    if not named or ("name" not in named and len(named) > 1):
         return invalid(raw, 'the call has no "name": write {"name": …, "arguments": {…}}', "")
-    id = call.get("id")
-    arguments = call.get("arguments", call.get("parameters"))
+    name, id = str(call[named[0]]), call.get("id")
+    given = [key for key in ARGUMENTS if key in call]
+    beside = sorted(call.keys() - BESIDE)
+    if (not given and beside) or (given[:1] not in (["arguments"], ["parameters"]) and len(given) > 1):
+        return invalid(raw, f'write the arguments of {name} as one object, in "arguments"', name)
+    arguments = call[given[0]] if given else None
+    return _called(name, arguments, raw, id if isinstance(id, str) else "")
+
+
+def _unwrapped(call: dict[str, object]) -> dict[str, object]:
+    """Return the call in `{"type": "function", "function": {…}}`, the form of APIs."""
+    for key in WRAPPERS:
+        inner = call.get(key)
+        if isinstance(inner, dict) and "name" not in call:
+            return {"id": call.get("id"), **cast("dict[str, object]", inner)}
+    return call
+
+
+def _called(name: str, arguments: object, raw: str, id: str) -> ToolCall | InvalidCall:
     if isinstance(arguments, str):  # some models write the arguments as a string of JSON
+        written = arguments
         try:
-            arguments = load(arguments)
+            arguments = load_near(written)
         except ValueError as error:
-            return invalid(raw, f'"arguments" of {name}: {_problem(error)}', name)
+            return _bare(raw, f'"arguments" of {name}: {_problem(error)}', name, written)
+        if arguments is None:
+            arguments = {}
+        if not isinstance(arguments, dict):
+            return _bare(raw, f'"arguments" of {name} is not a JSON object', name, written)
     if arguments is None:
         arguments = {}
     if not isinstance(arguments, dict):
-        return invalid(raw, f'"arguments" of {name} is not a JSON object', name)
-    return ToolCall(id if isinstance(id, str) else "", name, cast("dict[str, Any]", arguments))
+        return BareInput("", name, raw[:RAW_LIMIT], f'"arguments" of {name} is not a JSON object', value=arguments)
+    return ToolCall(id, name, cast("dict[str, Any]", arguments))
+
+
+def _bare(raw: str, problem: str, name: str, written: str) -> InvalidCall:
+    """Return a call whose arguments are one text, or are JSON that is broken: that is no text."""
+    if written.lstrip()[:1] in ("{", "["):
+        return invalid(raw, problem, name)
+    return BareInput("", name, raw[:RAW_LIMIT], problem, value=written, is_text=True)
 
 
 def named_call(name: str, written: str, raw: str, id: str = "") -> ToolCall | InvalidCall:
     """Read the arguments of a call whose name stands outside the JSON."""
     try:
-        arguments = load(written)
+        arguments = load_near(written)
     except ValueError as error:
-        return invalid(raw, f"the arguments of {name} are not valid JSON: {error}", name)
+        return _bare(raw, f"the arguments of {name} are not valid JSON: {error}", name, written)
     if not isinstance(arguments, dict):
-        return invalid(raw, f"the arguments of {name} are not a JSON object", name)
+        return _bare(raw, f"the arguments of {name} are not a JSON object", name, written)
     return ToolCall(id, name, cast("dict[str, Any]", arguments))
 
 
@@ -280,7 +340,7 @@ class Markers:
 
     Arguments:
         opener: what opens the next call: a call that reaches it was never closed.
-        closer: what closes a call.
+        closer: what closes a call, or all that does, as an indented fence: the first stands in what the model is told.
         parse: reads the head and the text between the markers.
         own: matches the start of a body of this dialect.
         heads: what may stand before the JSON, the first that matches.
@@ -291,7 +351,7 @@ class Markers:
     def __init__(
         self,
         opener: str,
-        closer: str,
+        closer: str | Sequence[str],
         parse: Callable[[str, str], list[ToolCall | InvalidCall]] = lambda head, written: calls_of(written),
         own: re.Pattern[str] = OWN,
         heads: Sequence[Head] = (),
@@ -299,8 +359,9 @@ class Markers:
         quoted: str = "",
     ) -> None:
         self.openers = {opener, quoted} - {""}
-        self.closer, self.opener, self.parse, self.own, self.heads = closer, opener, parse, own, heads
-        every = (closer, *self.openers)
+        self.closers = [closer] if isinstance(closer, str) else closer
+        self.closer, self.opener, self.parse, self.own, self.heads = self.closers[0], opener, parse, own, heads
+        every = (*self.closers, *self.openers)
         self.patterns = JsonPatterns(every, every, every, plain=rf"{{}}\[\]{plain}")
 
 
@@ -317,6 +378,7 @@ class JsonBody(JsonText):
         super().__init__(markers.patterns, opening, markers.heads)
         self._markers = markers
         self._candidate: int | None = None
+        self._candidate_closer = ""
         self._quoted_calls = 0
         self._open = 0
         """Brackets that are open."""
@@ -330,7 +392,7 @@ class JsonBody(JsonText):
     def _marker(self, what: str, inside: bool) -> int:
         if what in self._markers.openers:
             return self._next_opener(what, inside)
-        if what != self._markers.closer:
+        if what not in self._markers.closers:
             self._fail()
             return 0
         if self._quoted_calls and (inside or self._broken):
@@ -339,7 +401,7 @@ class JsonBody(JsonText):
             self.done, self._ended_by = True, what
             return len(what)
         elif self._candidate is None and self._seems_closed(self._open):
-            self._candidate = self._length
+            self._candidate, self._candidate_closer = self._length, what
         return self._keep(what)
 
     def _next_opener(self, opener: str, inside: bool) -> int:
@@ -360,8 +422,8 @@ class JsonBody(JsonText):
             return
         text = self._written()
         self._parts = [text[: self._candidate]]
-        self.back = text[self._candidate + len(self._markers.closer) :]
-        self.done, self._ended_by = True, self._markers.closer
+        self.back = text[self._candidate + len(self._candidate_closer) :]
+        self.done, self._ended_by = True, self._candidate_closer
 
     def items(self) -> list[ToolCall | InvalidCall]:
         """The calls between the markers."""
@@ -387,5 +449,5 @@ class JsonBody(JsonText):
             self.opening
             + (self._head or "")
             + self._written()
-            + (self._ended_by if self._ended_by == self._markers.closer else "")
+            + (self._ended_by if self._ended_by in self._markers.closers else "")
         )

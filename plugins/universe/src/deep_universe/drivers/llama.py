@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from ..calls import InvalidCall, ToolCall, ToolResult
 from .balanced_body import calls_of_elements
 from .json_body import calls_of, dump, invalid
 from .pythonic import calls_of_python, python_call
-from .scanner import RAW_LIMIT, Body, Form, Head, partial_pattern
+from .scanner import Body, Form, Head, partial_pattern
 from .text import TextDriver, function_of, outcome_of
 
 if TYPE_CHECKING:
@@ -54,12 +54,14 @@ come in the next message. If you need no tool, answer as usual.
 class LlamaDriver(TextDriver):
     """`[f(a=1), g(b="x")]` on lines of its own, and Python or JSON after `<|python_tag|>`.
 
+    `{"name": …, "parameters": {…}}` on lines of its own, as the template of Llama 3.1 and 3.2 asks for, is read too.
     Only literals are read, and nothing is evaluated. The list begins a line, and nothing follows it on its last line.
     After the tag, Python or JSON is read up to the end of the message.
     """
 
     name = "llama"
     families = re.compile(r"llama")
+    bare: ClassVar[bool] = True
 
     def forms(self, tools: Sequence[ToolDefinition] = ()) -> list[Form]:
         """The list, and the tag."""
@@ -225,12 +227,10 @@ def _json_calls(written: str) -> list[ToolCall | InvalidCall]:
         try:
             end = decoder.raw_decode(written, position)[1]
             calls += calls_of(written[position:end])
-        except (ValueError, RecursionError) as error:
+        except (ValueError, RecursionError):
             following = NEXT.search(written, position)
             end = following.start() if following else len(written)
-            calls.append(
-                invalid(written[position : min(end, position + RAW_LIMIT)], f"the call is not valid JSON: {error}")
-            )
+            calls += calls_of(written[position:end])
         separator = SEPARATOR.match(written, end)
         position = separator.end() if separator else end
     return calls

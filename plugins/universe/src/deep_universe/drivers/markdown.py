@@ -19,6 +19,8 @@ __all__ = ["MarkdownDriver"]
 
 FENCE: Final = "```"
 OPENER: Final = Head(f"={FENCE}tool_call", r"[ \t]{0,8}", r"\r?", "=\n", commit=f"{FENCE}tool")
+INDENTS: Final = (*(" " * width for width in range(13)), "\t", "\t\t")
+"""What may stand before the closing fence: in lists, whole blocks are indented."""
 MARKUP: Final = re.compile(r"`(?=``)|<(?=/?think)")
 HOW: Final = f"""\
 # Tools
@@ -46,7 +48,9 @@ class MarkdownDriver(TextDriver):
 
     def forms(self, tools: Sequence[ToolDefinition] = ()) -> list[Form]:
         """One: the fence."""
-        markers = Markers(f"\n{FENCE}tool_call", f"\n{FENCE}", quoted=f"{FENCE}tool_call")
+        markers = Markers(
+            f"\n{FENCE}tool_call", [f"\n{indent}{FENCE}" for indent in INDENTS], quoted=f"{FENCE}tool_call"
+        )
         return [Form(OPENER, partial(JsonBody, markers))]
 
     def render(self, tools: Sequence[ToolDefinition]) -> str:

@@ -19,8 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["ReactDriver"]
 
 BLANKS: Final = r"[ \t]{0,8}"
+BOLD: Final = r"\*{0,2}"
+"""Many models print the labels bold."""
 ACTION: Final = Head(
-    "=Action:",
+    BOLD,
+    "=Action",
+    BOLD,
+    "=:",
+    BOLD,
     BLANKS,
     "`?",
     "[A-Za-z0-9_.-]{0,128}",
@@ -29,11 +35,18 @@ ACTION: Final = Head(
     r"\r?",
     "=\n",
     BLANKS,
-    "=Action Input:",
+    BOLD,
+    "=Action Input",
+    BOLD,
+    "=:",
+    BOLD,
     commit="\n",
 )
-ACTION_NAME: Final = re.compile(r"Action:[ \t`]*([A-Za-z0-9_.-]+)")
-BOUNDARIES: Final = ("\nAction:", "\nObservation:", "\nThought:", "\nFinal Answer:")
+ACTION_NAME: Final = re.compile(r"\*{0,2}Action\*{0,2}:[ \t`*]*([A-Za-z0-9_.-]+)")
+LABELS: Final = ("Action", "Observation", "Thought", "Final Answer")
+BOUNDARIES: Final = tuple(
+    f"\n{before}{label}{after}" for label in LABELS for before, after in (("", ":"), ("**", ":"), ("**", "**:"))
+)
 MARKUP: Final = re.compile(r"<(?=/?think)")
 HOW: Final = """\
 You can call the tools listed below. To call one, write its name and its arguments as a JSON object, each on a line of \
@@ -64,8 +77,8 @@ class ReactDriver(TextDriver):
         bounds = Bounds([Head(r"[ \t\r\n]{0,8}")], BOUNDARIES, _parse)
         return [
             Form(ACTION, partial(BalancedBody, bounds)),
-            Form(Head("=Observation:"), Invention, after_call=True),
-            Form(Head("=Final Answer:"), Label),
+            Form(_label("Observation"), Invention, after_call=True),
+            Form(_label("Final Answer"), Label),
         ]
 
     def render(self, tools: Sequence[ToolDefinition]) -> str:
@@ -81,6 +94,10 @@ class ReactDriver(TextDriver):
     def encode_results(self, results: Sequence[ToolResult]) -> str:
         """Return a line for each result."""
         return "\n".join(f"Observation: {dump(outcome_of(result), MARKUP)}" for result in results)
+
+
+def _label(name: str) -> Head:
+    return Head(BOLD, f"={name}", BOLD, "=:", BOLD)
 
 
 class Invention(Body):

@@ -8,9 +8,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from ..calls import InvalidCall, ToolCall
+
+if TYPE_CHECKING:
+    from .offered import OfferedTools
 
 __all__ = [
     "RAW_LIMIT",
@@ -112,14 +115,16 @@ class Body(ABC):
         back: text that the body read and that is not part of it.
         native: it looked like the dialect's own, well-formed or not.
         examined: characters examined.
+        is_fence: it is a code fence, which often is a quotation.
+        is_broken: nothing says where it ends.
     """
 
     def __init__(self, opening: str) -> None:
         self.opening = opening
-        self.done = False
+        self.done = self.is_fence = self.is_broken = False
         self.back = ""
         self.native = True
-        self.examined = 0
+        self.examined: int = 0
 
     @abstractmethod
     def read(self, text: str, position: int, final: bool) -> int:
@@ -147,12 +152,15 @@ class Form:
         body: creates the reader; it gets the text that opened it.
         closers: markers that are dropped if they follow a call once too often.
         after_call: a `Head` that counts only after a call in the same reply.
+        bare: what has no markers. `offered` counts only if it names an offered tool; `own`, too, if it is the dialect's
+            own form.
     """
 
     opener: str | Head
     body: Callable[[str], Body]
     closers: tuple[str, ...] = ()
     after_call: bool = False
+    bare: Literal["", "offered", "own"] = ""
 
 
 class Grammar:
@@ -203,10 +211,14 @@ class Scanner:
             a caller puts a deque here before the first piece.
         examined: characters examined so far; at most a constant times the length of the reply.
         native: how many times the dialect's own markup was found.
+
+    Arguments:
+        grammar: what to look for.
+        offered: the tools that may be called; None if nobody knows, and then only markup counts.
     """
 
-    def __init__(self, grammar: Grammar) -> None:
-        self._grammar = grammar
+    def __init__(self, grammar: Grammar, offered: OfferedTools | None = None) -> None:
+        self._grammar, self._offered = grammar, offered
         self._buffer = ""
         self._at = 0
         self._mode = _Mode.TEXT
@@ -235,6 +247,15 @@ class Scanner:
         self._after_quoted = False
         """The last call was quoted, and blanks alone followed."""
         self._reasoned = False
+        self._bare: Literal["", "offered", "own"] = ""
+        """Of the form whose body is read."""
+        self._bare_broke = False
+        """Something looked like JSON and never ended. Only markers count then, so that the reply is read twice at most.
+        """
+        self._opened_at = 0
+        """Blanks before the present body."""
+        self._spoke = False
+        """Whether the reply has text."""
         self.line_start = False
         self.sources: deque[tuple[str, int]] | None = None
         self.examined = 0
@@ -291,6 +312,7 @@ class Scanner:
         """Remember what stands before the next marker."""
         if not text:
             return
+        self._spoke = self._spoke or not text.isspace()
         _, newline, line = text.rpartition("\n")
         self._line_blank = (not line or line.isspace()) and (self._line_blank or bool(newline))
         self._before = (self._before + text)[-2:]
@@ -421,10 +443,13 @@ class Scanner:
             self._after_quoted = after_quoted and lead in self._grammar.closers
 
     def _open(self, form: Form, opening: str, end: int) -> None:
-        self._at = end
-        self._indent = None
+        self._at, self._bare = end, form.bare
+        self._opened_at, self._indent = self._indent or 0, None
         self._body_quoted = self._in_quotes()
         self._mode, self._body = _Mode.BODY, form.body(opening)
+
+    def _reads_bare(self, form: Form) -> bool:
+        return not self._bare_broke and (form.bare == "own" or self._offered is not None)
 
     def _newline(self, end: int) -> None:
         self._consume(end)
@@ -444,7 +469,7 @@ class Scanner:
             self._newline(end + 1)
             return True
         for head, form in self._grammar.heads:
-            if form.after_call and not self._called:
+            if (form.after_call and not self._called) or (form.bare and not self._reads_bare(form)):
                 continue
             if final and head.cut(self._buffer, end):
                 self._cut_off(len(self._buffer))
@@ -583,7 +608,29 @@ class Scanner:
         self._close(body, body.items())
         return True
 
+    def _meant(
+        self, body: Body, items: Sequence[ToolCall | InvalidCall] | None
+    ) -> Sequence[ToolCall | InvalidCall] | None:
+        """Return the calls of a body as the offered tools show them; None if they turn out to be text."""
+        bare, offered = self._bare, self._offered
+        self._bare = ""
+        if items is None:
+            self._bare_broke = self._bare_broke or bool(bare and (body.back or body.is_broken))
+            return None
+        names = frozenset[str]() if offered is None else offered.names
+        if bare and not (bare == "own" and body.native) and not any(item.name in names for item in items):
+            return None
+        if body.is_fence and self._spoke:
+            # An example or a call: only the model knows.
+            problem = "a call in a code fence is not made: write it as your instructions say, or say that it is text"
+            return [InvalidCall("", items[0].name, "", problem)]
+        return items if offered is None else [offered.fill(item) for item in items]
+
     def _close(self, body: Body, items: Sequence[ToolCall | InvalidCall] | None) -> None:
+        items = self._meant(body, items)
+        if items is None and body.is_fence:
+            self._reread_fence(body)
+            return
         quoted = self._body_quoted and items is not None
         if items is None or quoted:
             self._say(body.raw())
@@ -599,3 +646,14 @@ class Scanner:
         if body.back:
             self._buffer = body.back + self._buffer[self._at :]
             self._at = 0
+
+    def _reread_fence(self, body: Body) -> None:
+        """Read a fence as every other one: it holds no call."""
+        line, _, rest = body.raw().partition("\n")
+        self._settle(quoted=False)
+        self._say(f"{line}\n")
+        self._note(f"{line}\n")
+        self._mode, self._fence = _Mode.FENCE, _Fence("`", 3, self._opened_at, at="indent")
+        self._quoted_line = self._span_in_line = False
+        self._buffer = rest + self._buffer[self._at :]
+        self._at = 0

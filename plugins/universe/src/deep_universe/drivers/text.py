@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ..calls import InvalidCall, ToolCall, ToolResult
 from ..driver import FALLBACK, GOOD, NATIVE, NONE, ToolDriver, WireTarget
+from .bare_json import bare_forms
 from .json_body import json_value
+from .offered import OfferedTools
 from .scanner import Form, Grammar, Scanner, UnopenedTag
 
 if TYPE_CHECKING:
@@ -60,12 +62,14 @@ class TextDriver(ToolDriver):
         families: matches names of models that were trained on the dialect.
         default: serve every model without native tool calls.
         untyped: values have no type in the dialect, so that the tools' schemas decide what is text.
+        bare: a JSON object with `name` and `parameters` is the dialect's own form of a call.
         reasoning: the tags between which the model thinks; nothing there is a call.
     """
 
     families: ClassVar[re.Pattern[str]]
     default: ClassVar[bool] = False
     untyped: ClassVar[bool] = False
+    bare: ClassVar[bool] = False
     reasoning: ClassVar[Sequence[tuple[str, str]]] = REASONING
 
     @abstractmethod
@@ -90,18 +94,22 @@ class TextDriver(ToolDriver):
 
     @cached_property
     def _grammar(self) -> Grammar:
-        return Grammar(self.forms(), self.reasoning)
+        return self._grammar_of(self.forms())
+
+    def _grammar_of(self, forms: Sequence[Form]) -> Grammar:
+        return Grammar([*forms, *bare_forms(self.bare)], self.reasoning)
 
     def scanner(self, tools: Sequence[ToolDefinition] = ()) -> Scanner:
         """Return a scanner for one reply.
 
         Arguments:
-            tools: what was offered. Dialects whose values have no type (`qwen-coder`, `glm`, `xml`) read a value as
-                text if the tool's schema wants a string; without tools, they read what looks like JSON as JSON.
+            tools: what was offered. With it, JSON without markers that names one of them is a call, and an input of
+                one value is the argument of a tool with one parameter. Dialects whose values have no type
+                (`qwen-coder`, `glm`, `xml`) read a value as text if the tool's schema wants a string; without tools,
+                they read what looks like JSON as JSON.
         """
-        if self.untyped and tools:
-            return Scanner(Grammar(self.forms(tools), self.reasoning))
-        return Scanner(self._grammar)
+        offered = OfferedTools(tools) if tools else None
+        return Scanner(self._grammar_of(self.forms(tools)) if self.untyped and tools else self._grammar, offered)
 
     def can_handle(self, target: WireTarget) -> int:
         """GOOD for a model of the family without native tool calls, a fallback for others."""
@@ -115,16 +123,19 @@ class TextDriver(ToolDriver):
     def can_handle_response(self, response: object) -> int:
         """NATIVE if the dialect's markup stands in the text unquoted, FALLBACK if it is quoted or another dialect's."""
         text = text_of(response)
-        if text is None or not self._may_have_markup(text):
+        if text is None:
+            return NONE
+        marked = self._may_have_markup(text)
+        if not marked and not (self.bare and text.lstrip()[:1] in ("{", "[")):
             return NONE
         scanner = self.scanner()
         scanner.feed(text)
         scanner.finish()
-        return NATIVE if scanner.native else FALLBACK
+        return NATIVE if scanner.native else FALLBACK if marked else NONE
 
     def _may_have_markup(self, text: str) -> bool:
         return any(lead in text for lead in self._grammar.inline) or any(
-            head.found_in(text) for head, _ in self._grammar.heads
+            head.found_in(text) for head, form in self._grammar.heads if not form.bare
         )
 
     def parse(self, response: object) -> list[ToolCall | InvalidCall]:
