@@ -339,6 +339,10 @@ def test_every_key_of_a_plugins_section_is_explained() -> None:
     assert first_column("configuration.md", "`[plugins]`") == set(LISTS)
 
 
+def test_every_standard_tag_is_explained() -> None:
+    assert first_column("tools-and-policy.md", "Standard tags", "###") == set(deep_core.STANDARD_TAGS)
+
+
 def narrows(field: FieldInfo) -> bool:
     """Whether an untrusted project may set the field, or one below it."""
     below: dict[str, FieldInfo] = getattr(field.annotation, "model_fields", {})

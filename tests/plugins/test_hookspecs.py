@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import inspect
 import logging
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -280,3 +282,28 @@ def test_a_plugin_that_contributes_nothing_of_a_hook_changes_nothing() -> None:
     model = function_model(Script("done"))
     result = run(kernel, kernel.create_agent(model))
     assert (model.player.views[0].system, model.player.views[0].tools, returned(result)) == ("", [], [])
+
+
+# -- the hooks of our plugins ----------------------------------------------------------------------------------------
+
+OWNED = [
+    pytest.param(path.parent.name.removeprefix("deep_"), name, function, id=name)
+    for path in sorted(ROOT.glob("plugins/*/src/*/hookspecs.py"))
+    for name, function in vars(importlib.import_module(f"{path.parent.name}.hookspecs")).items()
+    if hasattr(function, "deep_policy")
+]
+
+
+@pytest.mark.parametrize(("owner", "hook", "spec"), OWNED)
+def test_the_example_of_a_plugins_hook_is_registered_with_its_owner(owner: str, hook: str, spec: Any) -> None:
+    code = textwrap.dedent((inspect.getdoc(spec) or "").partition("Example:\n")[2])
+    module = ModuleType("example")
+    exec(compile(code, f"the example of {hook}", "exec"), vars(module))
+    with Kernel(plugins=[importlib.import_module(f"deep_{owner}"), module], discover=False, strict=True) as kernel:
+        record = kernel.plugins["example"]
+        assert (record.hooks, record.asleep, kernel.hooks[hook]) == ((hook,), (), owner)
+
+
+def test_every_hook_of_a_plugin_has_an_example() -> None:
+    assert len(OWNED) > 5
+    assert [case.id for case in OWNED if "Example:\n" not in (inspect.getdoc(case.values[2]) or "")] == []
