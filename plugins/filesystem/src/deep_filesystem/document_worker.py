@@ -233,26 +233,65 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[str]:
 
 def _picture(data: bytes, pixels: int) -> tuple[dict[str, Any], bytes]:
     """Decode a picture in full, so that no provider gets a broken one, and make it small enough to send."""
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import Image
 
     Image.MAX_IMAGE_PIXELS = None  # ours is below, with a message of its own
     try:
+        return _decoded(data, pixels)
+    except Unreadable:
+        raise
+    except Exception:
+        # Viewers skip a damaged colour profile or comment; Pillow refuses the picture for it.
+        bare = _bare_png(data)
+        if bare is None:
+            raise
+        return _decoded(bare, pixels)
+
+
+def _bare_png(data: bytes) -> bytes | None:
+    """Return a PNG with nothing but its pixels and what they need; None if it has nothing else, or is none."""
+    start, at = data[:8], 8
+    kept = [start]
+    while start == b"\x89PNG\r\n\x1a\n" and at + 12 <= len(data):
+        end = at + 12 + int.from_bytes(data[at : at + 4], "big")
+        kind = data[at + 4 : at + 8]
+        # An uppercase first letter marks what no reader may skip; tRNS says which colours are transparent.
+        if kind[:1].isupper() or kind == b"tRNS":
+            kept.append(data[at:end])
+        at = end
+    bare = b"".join(kept)
+    return None if len(bare) in (8, len(data)) else bare
+
+
+def _decoded(data: bytes, pixels: int) -> tuple[dict[str, Any], bytes]:
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    try:
         picture = Image.open(io.BytesIO(data), formats=READ_FORMATS)
-    except UnidentifiedImageError:  # its message has the address of an object
-        raise Unreadable("is broken: it only begins like one") from None
+    except UnidentifiedImageError as error:  # its message has the address of an object
+        if _bare_png(data) is not None:
+            raise
+        raise Unreadable("is broken: it only begins like one") from error
     width, height = picture.size
     if width * height > pixels:
         raise Unreadable(f"is too large: {width:,} x {height:,} pixels, the limit is {pixels:,} in all")
     made = picture.format or ""
     picture.load()
-    turned = picture.getexif().get(0x0112, 1) != 1
+    turned = _orientation(picture) != 1
     what = f"{made} picture, {width} x {height} pixels"
     if made in SENT_FORMATS and not turned and max(width, height) <= SENT_EDGE and len(data) <= SENT_BYTES:
         return {"what": what, "media_type": SENT_FORMATS[made]}, data
-    shown = ImageOps.exif_transpose(picture)
+    shown = ImageOps.exif_transpose(picture) if turned else picture
     shown.thumbnail((SENT_EDGE, SENT_EDGE))
     sent, media_type = _encode(shown, lossless=made != "JPEG")
     return {"what": f"{what}, shown at {shown.width} x {shown.height}", "media_type": media_type}, sent
+
+
+def _orientation(picture: Any) -> int:
+    try:
+        return int(picture.getexif().get(0x0112, 1))
+    except Exception:  # noqa: BLE001 - what a camera wrote of itself; the pixels do not need it
+        return 1
 
 
 def _encode(picture: Any, *, lossless: bool) -> tuple[bytes, str]:

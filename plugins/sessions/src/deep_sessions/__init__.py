@@ -262,9 +262,10 @@ __getattr__, __dir__ = lazy_exports(
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
     """Add the slots of a run, the title of a session, the window of the model, and that histories must be shorter."""
+    from .door.slot import PASSED
     from .slot import COMPACTION, JOURNAL, SEATS, STEPS, TITLE, WINDOW
 
-    return [JOURNAL, STEPS, SEATS, TITLE, WINDOW, COMPACTION]
+    return [JOURNAL, STEPS, SEATS, TITLE, WINDOW, COMPACTION, PASSED]
 
 
 @hookimpl

@@ -6,7 +6,6 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic_ai import CallToolsNode, DeferredToolRequests, ModelRequestNode
@@ -19,16 +18,16 @@ from pydantic_ai.exceptions import (
     ToolFailedError,
     ToolRetryError,
 )
-from pydantic_ai.messages import ModelResponse, ToolCallPart, ToolReturn
+from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import RunContext, ToolDefinition
-from pydantic_core import to_json
 from pydantic_graph import End
 
 from deep_core import DeepAgentDeps, tool_facts
 from deep_core.plugin_api import describe_error
 
+from .door.values import clean_result
 from .endings import ended
-from .entries import as_text, dump_plain, encode
+from .entries import encode
 from .journal import Journal
 from .ledger_rows import UNKNOWN, EffectRow
 from .slot import ASIDE, CALL, JOURNAL, RESPONSE_KEY
@@ -152,10 +151,10 @@ class JournalCapability(AbstractCapability[Any]):
             if tool_def.timeout is not None:
                 handler = _watched(tool_def, handler)
             if "read" in tool_facts(tool_def).tags:
-                return sendable(tool_def.name, await handler(args))
+                return clean_result(tool_def.name, await handler(args))
             await journal.put(key, EffectRow(tool_def.name))
             try:
-                result = sendable(tool_def.name, await handler(args))
+                result = clean_result(tool_def.name, await handler(args))
             except (ApprovalRequired, CallDeferred):
                 await journal.drop(key)
                 raise
@@ -236,42 +235,6 @@ def _watched(
         return result
 
     return watched
-
-
-def sendable(tool: str, result: Any) -> Any:
-    """Return a tool's result as the journal and a provider can write it.
-
-    Raises:
-        ToolFailed: it has no JSON: it contains itself, or an object of a type that has none. The model reads that the
-            tool ran, and the session goes on.
-    """
-    if result is None or isinstance(result, str | int | float | bool):
-        return result
-    returned = cast("ToolReturn[Any]", result) if isinstance(result, ToolReturn) else None
-    try:
-        if returned is None:
-            return _with_json(result)
-        dump_plain(returned.metadata)
-        value = _with_json(returned.return_value)
-        return returned if value is returned.return_value else replace(returned, return_value=value)
-    except (ValueError, TypeError, RecursionError) as error:
-        why = str(error).strip().splitlines() or [type(error).__name__]
-        raise ToolFailed(
-            f"The tool {tool} ran, but its result cannot be written as JSON: {why[-1]}. Do not call it again for that."
-        ) from error
-
-
-def _with_json(value: Any) -> Any:
-    """Return a value that has JSON: this one, or one with U+FFFD for each half of a surrogate pair."""
-    if isinstance(value, str):
-        return value
-    try:
-        to_json(value, bytes_mode="base64")
-        return value
-    except ValueError:
-        whole = as_text(value)
-        to_json(whole, bytes_mode="base64")
-        return whole
 
 
 def agent_name(ctx: RunContext[Any]) -> str:

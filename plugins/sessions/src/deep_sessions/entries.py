@@ -12,6 +12,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, UserContent
 from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
+from .door.text import clean
 from .errors import StoreError
 from .quick_json import write_quickly
 from .store import Entry, NewEntry
@@ -226,9 +227,9 @@ def dump_plain(value: Any) -> bytes:
 
 
 def as_text(value: Any) -> Any:
-    """Return a plain value with U+FFFD for each half of a surrogate pair in it."""
+    """Return a plain value with U+FFFD for each half of a surrogate pair, and each NUL, in it."""
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return clean(value)
     if isinstance(value, Mapping):
         return {as_text(key): as_text(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, list | tuple):

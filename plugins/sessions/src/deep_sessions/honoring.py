@@ -13,11 +13,12 @@ __all__ = ["capabilities"]
 
 
 def capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
-    """Return the request layer, and a capability for each key that is set. Hosted ones come first: they cost least."""
+    """Return the door, the request layer, and a capability for each key that is set. Hosted ones come first."""
     config = context.config
+    from .door.capability import Door
     from .requests.capability import Requests
 
-    found: list[AbstractCapability[Any]] = [Requests(context)]
+    found: list[AbstractCapability[Any]] = [Door(), Requests(context)]
     if context.sets("loop") or config.tools_policy.max_calls_per_run is not None:
         from .loop_limits import loop_limits
 

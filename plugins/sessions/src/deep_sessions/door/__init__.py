@@ -1,0 +1,1 @@
+"""One door in: what enters a conversation, from wherever, is made such that every provider can be sent it."""
