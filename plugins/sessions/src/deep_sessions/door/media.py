@@ -35,6 +35,7 @@ class Kind(NamedTuple):
     media_type: str = ""
 
 
+_MP3, _AAC = Kind("an MP3 recording", "audio/mpeg"), Kind("an AAC recording", "audio/aac")
 _STARTS: tuple[tuple[int, bytes, Kind], ...] = (
     (0, b"\x89PNG\r\n\x1a\n", Kind("a PNG picture", "image/png")),
     (0, b"\xff\xd8\xff", Kind("a JPEG picture", "image/jpeg")),
@@ -45,7 +46,7 @@ _STARTS: tuple[tuple[int, bytes, Kind], ...] = (
     (8, b"AVI ", Kind("an AVI video", "video/x-msvideo")),
     (8, b"AIFF", Kind("an AIFF recording", "audio/aiff")),
     (8, b"AIFC", Kind("an AIFF recording", "audio/aiff")),
-    (0, b"ID3", Kind("an MP3 recording", "audio/mpeg")),
+    (0, b"ID3", _MP3),
     (0, b"fLaC", Kind("a FLAC recording", "audio/flac")),
     (0, b"OggS", Kind("an Ogg recording", "audio/ogg")),
     (0, b"\x1aE\xdf\xa3", Kind("a Matroska or WebM video", "video/webm")),
@@ -86,8 +87,8 @@ def recognized(data: bytes) -> Kind | None:
         return _HEIF if data[8:12] in _HEIF_BRANDS else _MP4
     if b"%PDF-" in data[:1024]:
         return _PDF
-    if len(data) > 1 and data[0] == 0xFF and data[1] & 0xE0 == 0xE0 and data[1] & 0x06:
-        return Kind("an MP3 recording", "audio/mpeg")
+    if len(data) > 1 and data[0] == 0xFF and data[1] & 0xF6 in (0xF0, 0xF2, 0xE2):  # frames without a head
+        return _AAC if data[1] & 0x06 == 0 else _MP3
     if markup := _MARKUP.match(data[:4096].removeprefix(b"\xef\xbb\xbf")):
         return _HTML if markup[1] else _SVG
     return None
@@ -119,7 +120,7 @@ def clean_file(content: BinaryContent) -> BinaryContent | str:
         return f"{_words(said, data, 'it is an SVG picture')} Its source:\n{source}"
     if kind is None and family not in ("image", "audio", "video") and said != _PDF.media_type and _is_text(data):
         return clean(data.decode())
-    return _words(said, data, f"it is {kind.label}" if kind is not None else "its bytes are of no known kind")
+    return _words(said, data, f"it is {kind.label}" if kind is not None else "it is of no known kind")
 
 
 def _picture(content: BinaryContent, said: str, kind: Kind) -> BinaryContent | str:

@@ -36,12 +36,9 @@ def clean_message(message: ModelMessage, known: frozenset[str] = frozenset()) ->
     """
     if isinstance(message, ModelRequest):
         parts = [_request_part(part, known) for part in message.parts]
-        text = message.instructions
-        instructions = None if text is None else clean(text)
-        if instructions is text and _same(parts, message.parts):
-            return message
-        return replace(message, parts=parts, instructions=instructions)
-    return with_parts(message, [_response_part(part, known, args=True) for part in message.parts])
+        return _with(message, {} if _same(parts, message.parts) else {"parts": parts})
+    made = with_parts(message, [_response_part(part, known, args=True) for part in message.parts])
+    return with_parts(made, made.parts, _changes(made))
 
 
 def clean_response(response: ModelResponse, known: frozenset[str]) -> ModelResponse:
@@ -49,13 +46,14 @@ def clean_response(response: ModelResponse, known: frozenset[str]) -> ModelRespo
     return with_parts(response, [_response_part(part, known, args=False) for part in response.parts])
 
 
-def with_parts(response: ModelResponse, parts: list[Any]) -> ModelResponse:
-    """Return a response with other parts; the response itself if they are the same objects."""
-    if _same(parts, response.parts):
+def with_parts(
+    response: ModelResponse, parts: Sequence[Any], changes: Mapping[str, Any] | None = None
+) -> ModelResponse:
+    """Return a response with other parts and fields; the response itself if they are the same objects."""
+    if not changes and _same(parts, response.parts):
         return response
     copy = object.__new__(type(response))  # not `replace`: a response keeps what has no parameter
-    vars(copy).update(vars(response))
-    copy.parts = parts
+    vars(copy).update(vars(response), parts=[*parts], **(changes or {}))
     return copy
 
 
@@ -82,13 +80,16 @@ def _request_part(given: Any, known: frozenset[str]) -> Any:
     return _with(given, changes)
 
 
-def _sendable(content: Any) -> Any:
+def _sendable(content: Any, depth: int = 0) -> Any:
     """A stored result may be older than the check of results: one that has no JSON becomes its text."""
     try:
         value = shorten(clean_value(content))
         if not isinstance(value, str):
             to_json(value, bytes_mode="base64")
     except (ValueError, TypeError, RecursionError):
+        # Part by part; a list in a list that holds itself has no parts.
+        if isinstance(content, list) and depth < 1:
+            return [_sendable(item, depth + 1) for item in cast("list[Any]", content)]
         return clean(_text(content))
     return value
 
@@ -144,19 +145,25 @@ def _args(args: str | dict[str, Any] | None) -> str | dict[str, Any] | None:
 
 
 def _with(part: T, changes: dict[str, Any], skip: Sequence[str] = ()) -> T:
-    """Return a part with changes, its own texts clean: ids, signatures, names, whatever later versions add."""
-    for field in fields(cast("Any", part)):
-        if not field.init or field.name in changes or field.name in skip:
+    """Return a part with changes, and its own texts clean."""
+    changes = {**_changes(part, (*skip, *changes)), **changes}
+    return replace(cast("Any", part), **changes) if changes else part
+
+
+def _changes(part: Any, skip: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what is to be changed of a dataclass's texts: ids, signatures, names, whatever later versions add."""
+    changes: dict[str, Any] = {}
+    for field in fields(part):
+        if not field.init or field.name in skip:
             continue
-        value = getattr(part, field.name)
-        made = value
+        value = made = getattr(part, field.name)
         if isinstance(value, str):
             made = clean(value)
         elif field.name in ("provider_details", "metadata") and isinstance(value, Mapping):
             made = _details(value)
         if made is not value:
             changes[field.name] = made
-    return replace(cast("Any", part), **changes) if changes else part
+    return changes
 
 
 def _details(value: Any) -> Any:

@@ -34,9 +34,8 @@ def clean_name(name: object, known: frozenset[str] = frozenset()) -> str:
     text = name if isinstance(name, str) else ""
     if text in known:
         return text
-    made = _ODD.sub("_", text).strip("_")[:NAME_CHARS] or "unknown"
-    if made == text:
-        return text
+    made = _ODD.sub("_", text)
+    made = (made if made == text else made.strip("_"))[:NAME_CHARS] or "unknown"
     if made[0] in "-0123456789":  # Gemini: a letter or an underscore first
         made = f"_{made}"[:NAME_CHARS]
     return f"{made[: NAME_CHARS - 8]}_unknown" if made in known else made
