@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -43,14 +44,16 @@ async def test_the_prefix_can_be_left_out(make_kernel: Make, servers: Servers, p
     assert {"look", "b_look"} <= caller.tools.keys()
 
 
-async def test_two_servers_without_prefix_keep_the_first_tool_of_a_name(
-    make_kernel: Make, servers: Servers, play: Play, caplog: pytest.LogCaptureFixture
+async def test_two_servers_without_prefix_keep_both_tools_of_a_name(
+    make_kernel: Make, servers: Servers, play: Play
 ) -> None:
     kernel = make_kernel({"a": servers("a"), "b": servers("b")}, settings=FREE, prefix=False)
-    _, results = await play(kernel, ("echo", {"text": "1"}))
+    caller, results = await play(kernel, ("echo", {"text": "1"}))
     assert results == ["success: echo 1"]
     assert (servers.calls("a"), servers.calls("b")) == (["echo"], [])
-    assert "server b: tool echo is left out: server a has a tool of this name" in caplog.text
+    other = next(name for name in caller.tools if re.fullmatch("echo_[0-9a-f]{8}", name))
+    assert (await play(kernel, (other, {"text": "2"})))[1] == ["success: echo 2"]
+    assert servers.calls("b") == ["echo"]
 
 
 async def test_every_tool_of_a_server_asks_unless_its_annotations_are_trusted(

@@ -41,7 +41,7 @@ async def test_the_reference_servers_of_npm(programs: Path, tmp_path: Path, make
     read = ("files_read_text_file", {"path": str(shared / "a.txt")})
     caller, results = await play(kernel, read, ("everything_echo", {"message": "hi"}))
     assert {name.partition("_")[0] for name in caller.tools} >= {"everything", "files", "memory"}
-    assert results[0] == "success: {'content': 'high tide'}"
+    assert results[0] == "success: high tide"
     assert results[1] == "success: Echo: hi"
 
     # What a server says that it destroys asks, and runs once it is allowed.

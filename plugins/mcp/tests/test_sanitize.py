@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable
 from typing import Any
@@ -86,11 +87,14 @@ def test_a_tool_whose_parameters_do_not_fit_is_left_out(schema: Callable[[], Any
     assert reason in listing.left_out[0]
 
 
-def test_names_that_become_one_and_tools_beyond_the_limit_are_left_out() -> None:
-    listing = make_listing([raw("a.b"), raw("a b"), raw("…"), *(raw(f"t{n}") for n in range(1_000))], resources=False)
+def test_names_that_become_one_stay_two_and_tools_beyond_the_limit_are_left_out() -> None:
+    many = (raw(f"t{n}") for n in range(1_000))
+    listing = make_listing([raw("a.b"), raw("a b"), raw("a b"), raw("…"), *many], resources=False, odd=["x: odd"])
     assert len(listing.tools) == 1_000
-    assert [reason.partition(":")[0] for reason in listing.left_out] == ["a b", "…", "t999"]
-    assert (listing.tools[0].name, listing.tools[0].original) == ("a_b", "a.b")
+    assert [reason.partition(":")[0] for reason in listing.left_out] == ["x", "a b", "…", "t998", "t999"]
+    assert [tool.original for tool in listing.tools[:2]] == ["a.b", "a b"]
+    assert listing.tools[0].name == "a_b"
+    assert re.fullmatch("a_b_[0-9a-f]{8}", listing.tools[1].name)
 
 
 def test_a_digest_sees_what_cleaning_hides() -> None:

@@ -1,4 +1,4 @@
-"""Pydantic AI's client of one server. Only this module imports the MCP libraries, when a server is first used."""
+"""The client of one server. It imports the MCP libraries, with `session.py` and `transports.py`, at first use."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from .contents import Parts, read_contents, read_messages, read_result
 from .listing import RawPrompt, RawTool
 from .servers import ServerConfig
 
 if TYPE_CHECKING:
     import httpx2
-    from pydantic_ai.mcp import MCPToolset, Resource, ResourceTemplate
 
-__all__ = ["Client", "is_alive_after"]
+__all__ = ["Client", "is_answer", "is_unreachable"]
 
 CHANGES = ("ToolListChangedNotification", "PromptListChangedNotification")
-ANSWERS = (-32601, -32602, -32603)
-"""Errors that a server answers with: the request was wrong. After any other, the connection is made anew."""
+NOT_FOUND = -32601
+OWN = (-32000, -32001)
+"""What the library itself says of a connection that ended, or took too long; servers use them for other things."""
+MOST_NOTES = 500
+"""Lines that a server prints beside the protocol, of each start."""
+NOTE_CHARS = 2_000
 
 
 @contextmanager
@@ -43,10 +47,11 @@ class Client:
 
     Args:
         config: how to reach the server, with the values of its variables.
-        log: where a program's stderr goes.
+        log: where a program's stderr goes, and what it prints beside the protocol.
         call_timeout: seconds of one request.
         on_change: called when the server says that its tools or prompts are others now.
         auth: logs requests in, for a server at an address.
+        mode: `legacy` for the handshake that every server knows; `auto` asks first whether it knows the newer one.
     """
 
     def __init__(
@@ -56,111 +61,158 @@ class Client:
         call_timeout: float,
         on_change: Callable[[], object],
         auth: httpx2.Auth | None = None,
+        mode: Literal["auto", "legacy"] = "auto",
     ) -> None:
         with _quiet_import():
-            # First and alone, because it takes long: once `pydantic_ai.mcp` is in sys.modules, each request of Pydantic
-            # AI imports it, too, which stops the event loop of that run until this thread has finished the import.
-            import fastmcp.client  # noqa: F401  # pyright: ignore[reportUnusedImport]
-            from pydantic_ai.mcp import MCPToolset
+            import fastmcp.client
 
-        self._on_change = on_change
-        self._toolset: MCPToolset[Any] = MCPToolset(
-            _transport(config, log, auth),
-            id=config.name,
-            tool_error_behavior="failed",
-            cache_tools=False,
-            cache_resources=False,
-            cache_prompts=False,
+            from .session import quiet_logs
+            from .transports import transport_of
+
+        quiet_logs()
+        self._on_change, self._log, self._notes = on_change, log, 0
+        self._client: Any = fastmcp.client.Client[Any](
+            transport_of(config, log, auth),
+            name=config.name,
+            mode=mode,
             init_timeout=None,  # the connection has a limit of its own, for start and handshake together
-            read_timeout=call_timeout,
-            message_handler=self._note,
+            timeout=call_timeout,
+            message_handler=self._note_change,
         )
 
-    async def _note(self, message: Any) -> None:
+    async def _note_change(self, message: Any) -> None:
         if type(getattr(message, "root", message)).__name__ in CHANGES:
             self._on_change()
 
+    def _note(self, line: str) -> None:
+        """Keep what a server prints where its stderr is."""
+        self._notes += 1
+        if self._notes > MOST_NOTES:
+            return
+        text = line.rstrip()[:NOTE_CHARS] if self._notes < MOST_NOTES else "[more of it is not kept]"
+        try:
+            with self._log.open("a", encoding="utf-8", errors="replace") as file:
+                file.write(f"[stdout] {text}\n")
+        except OSError:  # a full disk costs the log
+            return
+
     async def open(self) -> None:
         """Start or reach the server."""
-        await self._toolset.__aenter__()
+        from .session import NOTE
+
+        token = NOTE.set(self._note)  # the tasks of the connection inherit it
+        try:
+            await self._client.__aenter__()
+        finally:
+            NOTE.reset(token)
 
     async def close(self) -> None:
         """End the connection, and the program."""
-        await self._toolset.__aexit__(None, None, None)
+        await self._client.close()
+
+    async def ping(self) -> None:
+        """Ask whether the server is there. Any answer says that it is."""
+        try:
+            await self._client.ping()
+        except Exception as error:
+            if not is_answer(error):
+                raise
+
+    def _has(self, capability: str) -> bool:
+        said = self._client.server_capabilities
+        return getattr(said, capability, None) is not None
 
     @property
     def has_resources(self) -> bool:
         """Whether the server says that it has resources."""
-        return self._toolset.capabilities.resources
+        return self._has("resources")
 
-    async def tools(self) -> list[RawTool]:
-        """List the tools that are for models."""
-        listed = await self._toolset.list_tools()
+    async def tools(self) -> tuple[list[RawTool], list[str]]:
+        """List the tools that are for models, and those that cannot be read, each with its reason."""
+        session = self._client.session
+        session.left_out.clear()
+        # Servers for prompts or resources alone refuse the question (google-gemini/gemini-cli#10365).
+        if not self._has("tools") and (self._has("prompts") or self._has("resources")):
+            return [], []
+        try:
+            listed = await self._client.list_tools()
+        except Exception as error:
+            if self._has("tools") or code_of(error) != NOT_FOUND:
+                raise
+            return [], []
         out: list[RawTool] = []
         for tool in listed:
-            hints = tool.annotations.model_dump(by_alias=True) if tool.annotations else {}
-            data = tool.model_dump(by_alias=True)
+            data: dict[str, Any] = tool.model_dump(by_alias=True)
+            hints: dict[str, Any] = data.get("annotations") or {}
             out.append(RawTool(tool.name, tool.description or "", data.get("inputSchema") or {}, hints))
-        return out
+        return out, [*session.left_out]
 
     async def prompts(self) -> list[RawPrompt]:
         """List the prompts that are for people; none if the server has none."""
+        if not self._has("prompts"):
+            return []
         return [
             RawPrompt(
                 prompt.name,
                 prompt.description or prompt.title or "",
                 tuple((argument.name, bool(argument.required)) for argument in prompt.arguments or ()),
             )
-            for prompt in await self._toolset.list_prompts()
+            for prompt in await self._client.list_prompts()
         ]
 
-    async def prompt(self, name: str, arguments: dict[str, str]) -> list[tuple[str, Any]]:
-        """Return the role and the content of each message of a prompt."""
-        result = await self._toolset.get_prompt(name, arguments)
-        return [(message.role, message.content) for message in result.messages]
+    async def prompt(self, name: str, arguments: dict[str, str]) -> list[tuple[str, str]]:
+        """Return the role and the text of each message of a prompt."""
+        from .session import read_raw
 
-    async def call(self, tool: str, args: dict[str, Any]) -> Any:
-        """Call a tool by the server's name of it.
+        return read_messages(read_raw(await self._client.get_prompt_mcp(name, arguments)))
+
+    async def call(self, tool: str, args: dict[str, Any]) -> tuple[Parts, bool]:
+        """Call a tool by the server's name of it. Return the parts of its result, and whether it failed.
 
         Raises:
-            ToolFailed: the tool failed; its message is the server's.
             Exception: the request failed.
         """
-        return await self._toolset.direct_call_tool(tool, args)
+        from .session import read_raw
 
-    async def resources(self) -> tuple[list[Resource], list[ResourceTemplate]]:
-        """List resources, and templates of addresses."""
-        found = await self._toolset.list_resources()
+        return read_result(read_raw(await self._client.call_tool_mcp(tool, args)))
+
+    async def resources(self) -> list[tuple[str, str, str]]:
+        """Return address, name and description of each resource and of each template."""
+        found = [(str(r.uri), r.title or r.name, r.description or "") for r in await self._client.list_resources()]
         try:
-            return found, await self._toolset.list_resource_templates()
+            templates = await self._client.list_resource_templates()
         except Exception as error:
-            if is_alive_after(error):  # many servers have no templates
-                return found, []
-            raise
+            if not is_answer(error):  # many servers have no templates
+                raise
+            return found
+        return [*found, *((t.uri_template, t.title or t.name, t.description or "") for t in templates)]
 
-    async def read_resource(self, uri: str) -> Any:
+    async def read_resource(self, uri: str) -> Parts:
         """Read a resource."""
-        return await self._toolset.read_resource(uri)
+        from .session import read_raw
+
+        return read_contents(read_raw(await self._client.read_resource_mcp(uri)).get("contents"))
 
 
-def _transport(config: ServerConfig, log: Path, auth: httpx2.Auth | None) -> Any:
-    from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
-
-    if config.transport == "stdio":
-        return StdioTransport(
-            config.command, [*config.args], env={**config.env}, cwd=config.cwd, keep_alive=False, log_file=log
-        )
-    kind = SSETransport if config.transport == "sse" else StreamableHttpTransport
-    return kind(config.url, headers={**config.headers}, auth=auth)
+def code_of(error: BaseException) -> int | None:
+    """Return the code of the protocol that an error has; None for none."""
+    codes = [code for link in _chain(error) if isinstance(code := getattr(link, "code", None), int)]
+    return codes[0] if codes else None
 
 
-def is_alive_after(error: BaseException) -> bool:
-    """Whether an error of a request is the server's answer, so that the connection still works."""
-    codes = {getattr(link, "code", None) for link in _chain(error)}
-    return bool(codes & set(ANSWERS))
+def is_answer(error: BaseException) -> bool:
+    """Whether an error of a request is surely the server's answer. Others may be, too: ask with a ping."""
+    code = code_of(error)
+    return code is not None and code not in OWN
+
+
+def is_unreachable(error: BaseException) -> bool:
+    """Whether nothing was reached: the program or the address is not there, so that no other greeting helps."""
+    return any(isinstance(link, OSError) or type(link).__module__.startswith("httpx2") for link in _chain(error))
 
 
 def _chain(error: BaseException | None) -> Generator[BaseException]:
     while error is not None:
         yield error
-        error = error.__cause__
+        inner: Any = getattr(error, "exceptions", None)  # of a group, as task groups raise
+        error = error.__cause__ or (inner[0] if inner else None)

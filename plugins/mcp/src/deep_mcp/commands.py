@@ -115,6 +115,7 @@ async def _test(hub: Hub, servers: Sequence[FoundServer]) -> list[dict[str, Any]
 
 async def _tested(hub: Hub, server: FoundServer) -> dict[str, Any]:
     row: dict[str, Any] = {"name": server.name, "problem": "", "tools": [], "left_out": [], "changed": [], "log": None}
+    row |= {"prompts": [], "resources": False}
     connection = hub.connections.get(server.name)
     if connection is None or server.status != "ready":
         return {**row, "problem": server.reason}
@@ -124,6 +125,7 @@ async def _tested(hub: Hub, server: FoundServer) -> dict[str, Any]:
     except ServerFailed as error:
         return {**row, "problem": str(error), "log": log}
     tools = [_tool(connection, tool) for tool in listing.tools]
+    row |= {"prompts": [prompt.name for prompt in listing.prompts], "resources": listing.resources}
     return {**row, "tools": tools, "left_out": [*listing.left_out], "changed": [*connection.changed], "log": log}
 
 
@@ -145,6 +147,10 @@ def _say_test(row: dict[str, Any], *, accepted: bool) -> None:
         hints = ", ".join(f"{key}={str(value).lower()}" for key, value in tool["annotations"].items())
         mark = " CHANGED" if tool["changed"] else ""
         say(f"  {tool['name']}{mark}  {one_line(tool['description'], 120)}" + (f"  [{hints}]" if hints else ""))
+    if row["prompts"]:
+        say(f"  prompts: {one_line(', '.join(row['prompts']), None)}")
+    if row["resources"]:
+        say("  it has resources")
     for reason in row["left_out"]:
         say(f"  left out: {one_line(reason, None)}")
     if row["changed"]:
@@ -210,7 +216,7 @@ async def _logged_in(hub: Hub, config: ServerConfig, show: Callable[[str], Await
         client = Client(config, hub.store.log_path(config.name), seconds, lambda: None, provider)
         await client.open()
         try:
-            count = len(await client.tools())
+            count = len((await client.tools())[0])
         finally:
             await client.close()
     if provider.context.current_tokens is None:

@@ -11,7 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from .client import Client, is_alive_after
+from .client import Client, is_answer, is_unreachable
+from .contents import Parts
 from .listing import ListedPrompt, ListedTool, Listing, RawPrompt, make_listing
 from .sanitize import clean_text
 from .servers import ServerConfig
@@ -82,8 +83,8 @@ class Connection:
         client = await self._connected()
         return await self._list(client)
 
-    async def call(self, tool: ListedTool, args: dict[str, Any]) -> Any:
-        """Call a tool, if it is still what was offered.
+    async def call(self, tool: ListedTool, args: dict[str, Any]) -> Parts:
+        """Call a tool, if it is still what was offered. Return the parts of its result.
 
         Raises:
             ServerFailed: the server does not start or answer, ended, or changed the tool.
@@ -98,18 +99,22 @@ class Connection:
                 f"{self._label} changed {tool.name!r} since it was offered; nothing was called. Read its new "
                 "description before you call it"
             )
-        return await self._request(client, lambda: client.call(tool.original, args))
+        parts, failed = await self._request(client, lambda: client.call(tool.original, args))
+        if failed:
+            from pydantic_ai.exceptions import ToolFailed  # `deep mcp list` calls no tool
+
+            texts = [part if isinstance(part, str) else f"[left out: {part.media_type}]" for part in parts]
+            raise ToolFailed(self._hide("\n".join(filter(None, texts)) or f"{tool.original} returned an error"))
+        return parts
 
     async def resources(self) -> list[tuple[str, str, str]]:
         """Return address, name and description of each resource and of each template."""
         client = await self._connected()
         if not client.has_resources:
             return []
-        plain, templates = await self._request(client, client.resources)
-        found = [(str(r.uri), r.title or r.name, r.description or "") for r in plain]
-        return [*found, *((t.uri_template, t.title or t.name, t.description or "") for t in templates)]
+        return await self._request(client, client.resources)
 
-    async def read_resource(self, uri: str) -> Any:
+    async def read_resource(self, uri: str) -> Parts:
         """Read a resource of the server."""
         client = await self._connected()
         return await self._request(client, lambda: client.read_resource(uri))
@@ -123,7 +128,7 @@ class Connection:
         client = await self._connected()
         messages = await self._request(client, lambda: client.prompt(prompt.original, arguments))
         several = any(role != "user" for role, _ in messages)
-        texts = [f"{role}: {_text(content)}" if several else _text(content) for role, content in messages]
+        texts = [f"{role}: {text}" if several else text for role, text in messages]
         return clean_text("\n\n".join(texts), PROMPT_CHARS)
 
     async def close(self) -> None:
@@ -185,7 +190,15 @@ class Connection:
         client = Client(config, log, self.limits.call, self._note_change, auth)
         try:
             async with asyncio.timeout(self.limits.start):
-                await client.open()
+                try:
+                    await client.open()
+                except Exception as error:
+                    if is_unreachable(error) or (self._login is not None and self._login.needs_login):
+                        raise
+                    # Servers of older SDKs end at a question that they do not know, as mcp 1.6 does.
+                    await self._close(client)
+                    client = Client(config, log, self.limits.call, self._note_change, auth, "legacy")
+                    await client.open()
         except TimeoutError:
             await self._close(client)
             raise ServerFailed(f"{self._label} did not start within {self.limits.start:g} s") from None
@@ -210,8 +223,9 @@ class Connection:
     async def _list(self, client: Client) -> Listing:
         try:
             async with asyncio.timeout(self.limits.list):
-                raw = await client.tools()
-                listing = make_listing(raw, resources=client.has_resources, prompts=await self._prompts(client))
+                raw, odd = await client.tools()
+                prompts = await self._prompts(client)
+                listing = make_listing(raw, resources=client.has_resources, prompts=prompts, odd=odd)
         except TimeoutError:
             raise ServerFailed(f"{self._label} did not list its tools within {self.limits.list:g} s") from None
         except Exception as error:  # noqa: BLE001
@@ -225,6 +239,11 @@ class Connection:
                 ", ".join(new),
                 self.config.name,
             )
+        if odd and (self.listing is None or self.listing.left_out != listing.left_out):
+            name, more = self.config.name, f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+            self._logger.warning(
+                "%s: left out %s%s; deep mcp test %s shows all", self._label, self._redact(odd[0]), more, name
+            )
         for reason in listing.left_out:
             self._logger.info("%s: left out %s", self._label, reason)
         self.listing, self.changed = listing, changed
@@ -234,9 +253,9 @@ class Connection:
     async def _prompts(self, client: Client) -> list[RawPrompt]:
         try:
             return await client.prompts()
-        except Exception as error:
-            if not is_alive_after(error):
-                raise
+        except Exception as error:  # noqa: BLE001
+            if not is_answer(error):
+                await client.ping()  # raises if it is gone
             self._logger.warning("%s: no prompts: %s", self._label, self._redact(self._explain(error)))
             return []
 
@@ -253,14 +272,9 @@ class Connection:
             await self._list(client)
 
     async def _request(self, client: Client, send: Callable[[], Awaitable[T]]) -> T:
-        from pydantic_ai.exceptions import ToolFailed  # `deep mcp list` calls no tool
-
         try:
             async with asyncio.timeout(self.limits.call):
                 result = await send()
-        except ToolFailed as error:
-            self._failures, self.problem = 0, ""
-            raise ToolFailed(self._hide(error.message)) from None
         except TimeoutError:
             await self._check(client)
             raise ServerFailed(
@@ -268,9 +282,9 @@ class Connection:
             ) from None
         except Exception as error:  # noqa: BLE001
             what = self._redact(self._explain(error))
-            if is_alive_after(error):
+            # A restart loses what the server holds (a browser, a transaction), so it must be dead for one.
+            if is_answer(error) or await self._check(client, what):
                 raise ServerFailed(f"{self._label} refused the request: {what}") from None
-            await self._discard(client, what)
             raise ServerFailed(
                 f"{self._label} ended during the request: {what}. The request may have had an effect. The next call "
                 "starts the server again"
@@ -278,13 +292,15 @@ class Connection:
         self._failures, self.problem = 0, ""
         return result
 
-    async def _check(self, client: Client) -> None:
-        """Keep a server that still answers: one slow call must not end the others."""
+    async def _check(self, client: Client, why: str = "") -> bool:
+        """Keep a server that still answers, and say whether it does: one bad call must not end the others."""
         try:
             async with asyncio.timeout(CHECK_SECONDS):
-                await client.tools()
+                await client.ping()
         except Exception as error:  # noqa: BLE001
-            await self._discard(client, self._explain(error))
+            await self._discard(client, why or self._explain(error))
+            return False
+        return True
 
     async def _discard(self, client: Client, why: str) -> None:
         async with self._lock:
@@ -325,12 +341,8 @@ class Connection:
     def _explain(self, error: BaseException) -> str:
         if self._login is not None and self._login.needs_login:
             return f"it asks for a login: deep mcp login {self.config.name}"
-        from pydantic_ai.exceptions import ModelRetry
-
         while isinstance(error, BaseExceptionGroup):
             error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-        if isinstance(error, ModelRetry):
-            return error.message
         return str(error) or type(error).__name__
 
     def _redact(self, text: str) -> str:
@@ -341,11 +353,3 @@ class Connection:
         for secret in self.config.secrets(os.environ):
             text = text.replace(secret, "***")
         return text
-
-
-def _text(content: Any) -> str:
-    from pydantic_ai.messages import TextContent
-
-    if isinstance(content, TextContent):
-        return content.content
-    return content if isinstance(content, str) else f"[left out: {type(content).__name__}]"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, cast
 
-from .sanitize import clean_name, clean_schema, clean_text
+from .sanitize import clean_name, clean_schema, clean_text, hashed_name
 
 __all__ = [
     "MOST_TOOLS",
@@ -127,16 +127,28 @@ class Listing:
             return None
 
 
-def make_listing(raw: Iterable[RawTool], *, resources: bool, prompts: Sequence[RawPrompt] = ()) -> Listing:
-    """Clean what a server listed. What cannot be offered is left out with its reason."""
+def make_listing(
+    raw: Iterable[RawTool], *, resources: bool, prompts: Sequence[RawPrompt] = (), odd: Sequence[str] = ()
+) -> Listing:
+    """Clean what a server listed. What cannot be offered is left out with its reason.
+
+    Args:
+        raw: the tools.
+        resources: whether the server has resources.
+        prompts: the prompts.
+        odd: what could not be read, each with its reason.
+    """
     tools: dict[str, ListedTool] = {}
-    left_out: list[str] = []
+    originals: set[str] = set()
+    left_out = [clean_text(each, 300) for each in odd]
     for tool in raw:
         shown = clean_text(tool.name, 80) or "a tool without a name"
         name = clean_name(tool.name)
+        if name in tools and tool.name not in originals:
+            name = hashed_name(name, tool.name)
         if not name:
             left_out.append(f"{shown}: its name has no letter or digit")
-        elif name in tools:
+        elif tool.name in originals:
             left_out.append(f"{shown}: another tool is called {name} too")
         elif len(tools) >= MOST_TOOLS:
             left_out.append(f"{shown}: the server has more than {MOST_TOOLS:,} tools")
@@ -149,6 +161,7 @@ def make_listing(raw: Iterable[RawTool], *, resources: bool, prompts: Sequence[R
             hints = {hint: value for hint in HINTS if isinstance(value := tool.hints.get(hint), bool)}
             said = [tool.name, tool.description, cast("Any", tool.schema), hints]
             digest = sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+            originals.add(tool.name)
             tools[name] = ListedTool(name, tool.name, clean_text(tool.description), schema, hints, digest)
     return Listing(tuple(tools.values()), tuple(left_out), resources, tuple(_clean_prompts(prompts, left_out)))
 

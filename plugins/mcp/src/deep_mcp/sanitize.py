@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, cast
 
-__all__ = ["DESCRIPTION_CHARS", "NAME_CHARS", "SCHEMA_CHARS", "clean_name", "clean_schema", "clean_text"]
+__all__ = ["DESCRIPTION_CHARS", "NAME_CHARS", "SCHEMA_CHARS", "clean_name", "clean_schema", "clean_text", "hashed_name"]
 
 NAME_CHARS = 64
 """What every provider takes as the name of a tool."""
@@ -34,9 +34,12 @@ def clean_name(name: str) -> str:
     clean = re.sub(r"[^A-Za-z0-9_-]+", "_", name)
     if not clean.strip("_-"):
         return ""
-    if len(clean) > NAME_CHARS:
-        clean = f"{clean[: NAME_CHARS - 9]}_{sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
-    return clean
+    return hashed_name(clean, name) if len(clean) > NAME_CHARS else clean
+
+
+def hashed_name(clean: str, original: str) -> str:
+    """Return a name with a digest of what it stands for, so that two names stay two."""
+    return f"{clean[: NAME_CHARS - 9]}_{sha256(original.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 def clean_schema(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import RunContext, ToolDefinition
@@ -14,11 +14,12 @@ from pydantic_core import SchemaValidator, core_schema
 from deep_core.plugin_api import RESERVED_TOOL_NAMES
 
 from .connection import Connection, ServerFailed
+from .contents import Parts
 from .hub import Hub
 from .listing import ListedTool
 from .resources import RESOURCE_TOOLS, list_resources, read_resource
 from .results import bound_result, read_files
-from .sanitize import clean_name
+from .sanitize import clean_name, hashed_name
 
 if TYPE_CHECKING:
     from .options import McpOptions
@@ -44,7 +45,6 @@ class McpToolset(AbstractToolset[Any]):
     def __init__(self, hub: Hub, options: McpOptions) -> None:
         self.hub, self._options = hub, options
         self._cached: tuple[tuple[object, ...], dict[str, _Offered]] = ((), {})
-        self._logged: set[str] = set()
 
     @property
     def id(self) -> str:
@@ -73,7 +73,8 @@ class McpToolset(AbstractToolset[Any]):
         try:
             if name in (definition.name for definition in RESOURCE_TOOLS):
                 run = list_resources if name == RESOURCE_TOOLS[0].name else read_resource
-                return await self._shown(await run(self.hub, tool_args))
+                found = await run(self.hub, tool_args)
+                return await self._shown([found] if isinstance(found, str) else found)
             offered = self._offered().get(name)
             if offered is None:
                 raise ToolFailed(f"no MCP server offers {name} any more; nothing was called")
@@ -86,9 +87,9 @@ class McpToolset(AbstractToolset[Any]):
             raise ToolFailed(str(error)) from error
         return await self._shown(result)
 
-    async def _shown(self, result: Any) -> Any:
+    async def _shown(self, parts: Parts) -> Any:
         chars = self._options.result_chars
-        return bound_result(await read_files(result, chars), chars)
+        return bound_result(await read_files(parts, chars), chars)
 
     def _offered(self) -> dict[str, _Offered]:
         connections = self.hub.connections
@@ -103,17 +104,11 @@ class McpToolset(AbstractToolset[Any]):
 
     def _add(self, offered: dict[str, _Offered], one: _Offered) -> None:
         name = one.definition.name
-        other = offered.get(name)
-        taken = f"server {other.server} has a tool of this name" if other else ""
-        if name in RESERVED_TOOL_NAMES or name in (definition.name for definition in RESOURCE_TOOLS):
-            taken = "the name is reserved"
-        if not taken:
-            offered[name] = one
-        elif name not in self._logged:
-            self._logged.add(name)
-            self.hub.logger.warning(
-                "MCP server %s: tool %s is left out: %s; with prefix = true it is offered", one.server, name, taken
-            )
+        if name in offered or name in RESERVED_TOOL_NAMES or name in (tool.name for tool in RESOURCE_TOOLS):
+            # Both are offered: `a_b` of the server `x` and `b` of `x_a` are two tools.
+            name = hashed_name(name, f"{one.server}/{one.tool.original}")
+            one = replace(one, definition=replace(one.definition, name=name))
+        offered[name] = one
 
     def _of_server(self, connection: Connection) -> list[_Offered]:
         if connection.listing is None:
