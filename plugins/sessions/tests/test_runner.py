@@ -396,7 +396,7 @@ class Opaque:
     [
         ("half \ud83d of a pair", "half \ufffd of a pair"),
         (Opaque(), NO_JSON),
-        ({1: {"\udc80"}}, NO_JSON),
+        ({1: {"\udc80"}}, "{'1': ['\ufffd']}"),
         ({"deep": ["\udc80"]}, "{'deep': ['\ufffd']}"),
         (CIRCLE, NO_JSON),
     ],

@@ -161,7 +161,8 @@ def _first(error: ValidationError) -> str:
 
 def read_raw(result: Any) -> dict[str, Any]:
     """Return the result of a request as the server sent it."""
-    return cast("dict[str, Any]", (result.meta or {}).get(RAW, {}))
+    meta: dict[str, Any] = result.meta or {}
+    return meta.get(RAW, {})
 
 
 def _ignore(line: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -33,7 +33,7 @@ def clean_result(tool: str, result: Any) -> Any:
         if not isinstance(result, ToolReturn):
             return _with_json(result)
         returned = cast("ToolReturn[Any]", result)
-        to_json(clean_value(returned.metadata), fallback=str)
+        _with_json(returned.metadata, fallback=str)  # kept as it is, but it must be possible to store it
         value, content = _with_json(returned.return_value), _clean_content(returned.content)
         if value is returned.return_value and content is returned.content:
             return returned
@@ -46,19 +46,17 @@ def clean_result(tool: str, result: Any) -> Any:
         ) from error
 
 
-def _with_json(value: Any) -> Any:
+def _with_json(value: Any, fallback: Callable[[Any], Any] | None = None) -> Any:
     value = clean_value(value)
     if isinstance(value, str):
         return value
     try:
-        to_json(value, bytes_mode="base64")
-    except UnicodeEncodeError:
-        value = clean_value(to_jsonable_python(value, bytes_mode="base64"))
+        to_json(value, bytes_mode="base64", fallback=fallback)
+        return value
     except ValueError as error:
-        if "surrogates" not in str(error):  # pydantic wraps the error of a text inside an object
+        if "surrogates" not in str(error):  # of a text inside an object, which pydantic wraps
             raise
-        value = clean_value(to_jsonable_python(value, bytes_mode="base64"))
-    return value
+        return clean_value(to_jsonable_python(value, bytes_mode="base64", fallback=fallback))
 
 
 def clean_value(value: Any) -> Any:
