@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
+from deep_sessions import explained_window
 from deep_sessions.requests import windows
 from deep_sessions.requests.ends import RequestFailed
 from deep_sessions.requests.windows import find_window
@@ -117,6 +120,43 @@ def test_a_cloud_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows, "_ask", ask)
     window = asyncio.run(find_window(model_at("https://api.openai.com/v1")))
     assert window is None or window.source == "list"
+
+
+def explained(config: dict[str, Any]) -> Any:
+    with Kernel(config={"agent": {"model": config}}) as kernel:
+        return asyncio.run(explained_window(kernel))
+
+
+def test_an_explained_window_says_who_says_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert explained({"model": "m", "context_window": 9_000}) == (9_000, "configured")
+    assert explained({"provider": "anthropic", "model": "claude-sonnet-4-5"}).source == "list"
+    with server({"/v1/models": {"data": [{"id": "m", "max_model_len": WINDOW}]}}) as (url, _):
+        assert explained({"provider": "openai-chat", "model": "m", "base_url": url}) == (WINDOW, "server")
+    monkeypatch.setattr(windows, "_KNOWN", {})
+    assert explained({"provider": "openai-chat", "model": "gpt-unheard"}) == (128_000, "guess")
+
+
+def test_what_an_overflow_taught_is_known_in_another_process_for_a_week(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with server({}) as (url, _):
+        config = {"provider": "openai-chat", "model": "m", "base_url": url}
+        assert explained(config) == (128_000, "guess")
+        windows.learn_window(model_at(url), 5_000, lambda: tmp_path / "deep" / "plugins" / "sessions")
+        for _ in range(2):
+            monkeypatch.setattr(windows, "_KNOWN", {})
+            assert explained(config) == (5_000, "learned")
+        (file,) = tmp_path.rglob("windows.json")
+        monkeypatch.setattr(windows, "_KNOWN", {})
+        later = time.time() + 8 * 86_400
+        monkeypatch.setattr(windows.time, "time", lambda: later)
+        assert explained(config) == (128_000, "guess")
+        for broken in ("", "[]", "{", '{"a": 1}', '{"a": [1, "x"]}'):
+            file.write_text(broken)
+            monkeypatch.setattr(windows, "_KNOWN", {})
+            assert explained(config) == (128_000, "guess")
 
 
 def chats(limit: int, *, says: bool = True) -> Answer:

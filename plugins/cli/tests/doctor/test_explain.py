@@ -22,7 +22,7 @@ def test_the_json_is_in_the_documented_form(deep: Any) -> None:
     (deep.work / "motto.py").write_text(SECTION)
     found = json.loads(deep("explain", "--json", "-p", "motto.py").ok().out)
     parts = {"sections", "tools", "history_processors", "capabilities", "contributions", "left_out"}
-    assert set(found) == {"schema", *parts, "totals"}
+    assert set(found) == {"schema", *parts, "totals", "window"}
     assert found["schema"] == 1
     (section,) = (section for section in found["sections"] if section["plugin"] == "motto")
     assert section == {
@@ -33,6 +33,24 @@ def test_the_json_is_in_the_documented_form(deep: Any) -> None:
     assert (tools["execute"]["plugin"], tools["execute"]["approval"]) == ("filesystem", "always")
     assert {"id": "deep.policy", "plugin": "deep_core"} in found["capabilities"]
     assert set(found["totals"]) == {"chars", "tokens"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("config", "window", "words"),
+    [
+        ('model = "openai-chat:gpt-unheard"', (128_000, "guess"), "128,000 tokens (a guess: nothing says it;"),
+        ('model = "anthropic:claude-sonnet-4-5"', (200_000, "list"), "200,000 tokens (from the list of known"),
+        ('model = {model = "x", context_window = 9000}', (9_000, "configured"), "9,000 tokens (agent.model.context_"),
+        ("", (128_000, "guess"), "window of the model (none is configured): 128,000 tokens (a guess"),
+    ],
+)
+def test_the_window_is_shown_with_who_says_it(make_deep: Any, config: str, window: tuple[int, str], words: str) -> None:
+    deep = make_deep("backends", "summarization")
+    deep.config(f"[agent]\n{config}\n")
+    found = json.loads(deep("explain", "--json").ok().out)["window"]
+    assert (found["tokens"], found["source"]) == window
+    assert words in " ".join(deep("explain").ok().out.split())
 
 
 @pytest.mark.slow

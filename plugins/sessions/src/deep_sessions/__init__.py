@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     )
     from .events import Event, event_from_json
     from .exit_codes import exit_code, split_exit_code
+    from .explained_window import explained_window
     from .files import FileHistory, RestoredFiles, restore_files, save_files
     from .fold import Fold, Run
     from .folder_agents import AgentChoice, BackendMaker, FolderAgents, FolderSettings
@@ -157,6 +158,7 @@ __all__ = [
     "end_of_response",
     "event_from_json",
     "exit_code",
+    "explained_window",
     "export",
     "finish_reason",
     "folder_key",
@@ -221,6 +223,7 @@ __getattr__, __dir__ = lazy_exports(
         ],
         "events": ["Event", "event_from_json"],
         "exit_codes": ["exit_code", "split_exit_code"],
+        "explained_window": ["explained_window"],
         "files": ["FileHistory", "RestoredFiles", "restore_files", "save_files"],
         "fold": ["Fold", "Run"],
         "folder_agents": ["AgentChoice", "BackendMaker", "FolderAgents", "FolderSettings"],

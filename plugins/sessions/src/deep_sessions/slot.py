@@ -71,7 +71,8 @@ class Window(NamedTuple):
 
     Attributes:
         tokens: its size.
-        source: who says so: `server`, `list` (Pydantic AI's profile, genai-prices) or `overflow`.
+        source: who says so: `server`, `list` (Pydantic AI's profile, genai-prices) or `overflow`; as `explained_window`
+            returns it, also others.
     """
 
     tokens: int

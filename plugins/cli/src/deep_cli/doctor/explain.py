@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,8 @@ from ..terminal.screen import redact, redact_json, redirect_prints
 
 if TYPE_CHECKING:
     from deep_core import Explanation
+
+    from .preview import KnownWindow
 
 __all__ = ["explain"]
 
@@ -34,17 +36,26 @@ def explain(as_json: bool, prompt_only: bool, plugin_files: tuple[Path, ...], co
     from .preview import preview
 
     with redirect_prints():
-        explanation = preview(load_plugin_files(plugin_files), config)
+        explanation, window = preview(load_plugin_files(plugin_files), config)
     if prompt_only:
         prompt = redact(explanation.prompt)
         say_text(prompt, sys.stdout)
     elif as_json:
-        say_json(redact_json(explanation.to_json()))
+        say_json(redact_json({**explanation.to_json(), "window": window._asdict()}))
     else:
-        _print(explanation)
+        _print(explanation, window)
 
 
-def _print(explanation: Explanation) -> None:
+SOURCES: Mapping[str, str] = {
+    "configured": "agent.model.context_window",
+    "server": "its server says so",
+    "list": "from the list of known models",
+    "learned": "an overflow showed it",
+    "guess": "a guess: nothing says it; set agent.model.context_window",
+}
+
+
+def _print(explanation: Explanation, window: KnownWindow) -> None:
     lines = Lines(wrap=True)
     _table(
         lines,
@@ -79,6 +90,8 @@ def _print(explanation: Explanation) -> None:
     if explanation.left_out:
         rows = [(item["plugin"], item["status"], item["reason"]) for item in explanation.left_out]
         _table(lines, "Left out, because they failed", ("plugin", "status", "reason"), rows)
+    name = redact(window.model) if window.model else "the model (none is configured)"
+    lines.line(f"window of {name}: {window.tokens:,} tokens ({SOURCES[window.source]})")
     parts = ", ".join(f"{plugin} {count:,}" for plugin, count in explanation.by_plugin().items())
     lines.line(f"{explanation.tokens:,} tokens a request (estimate)" + (f": {parts}" if parts else ""))
 

@@ -24,6 +24,8 @@ from .patience import Patience
 from .windows import find_window, known_window, learn_window
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import ModelRequestContext
 
@@ -55,6 +57,9 @@ class Requests(AbstractCapability[Any]):
         self._ids = context.config.model.fallback
         self._models: list[Model[Any]] = []
 
+    def _cache(self) -> Path:
+        return self._context.cache_dir
+
     @classmethod
     def get_serialization_name(cls) -> str | None:
         """Return None: it belongs to its agent."""
@@ -68,7 +73,7 @@ class Requests(AbstractCapability[Any]):
         deps: object = ctx.deps
         # The first message has nothing before it that could be left out.
         if len(request_context.messages) > 1 and isinstance(deps, DeepAgentDeps) and (model := _real(ctx)) is not None:
-            deps.state[WINDOW] = await find_window(model)
+            deps.state[WINDOW] = await find_window(model, self._cache)
         return request_context
 
     def get_wrapper_model(self, model: Model[Any]) -> Model[Any]:
@@ -148,7 +153,7 @@ class Requests(AbstractCapability[Any]):
         deps: object = ctx.deps if ctx is not None else None
         asked = (_real(ctx) if ctx is not None else None) or model
         parameters = ModelRequestParameters() if prepared is None else prepared.request.model_request_parameters
-        learn_window(asked, effective_window(end, sent, parameters))
+        learn_window(asked, effective_window(end, sent, parameters), self._cache)
         if ctx is None or prepared is None or not isinstance(deps, DeepAgentDeps):
             return None
         before = tokens_of(prepared.messages)

@@ -1,12 +1,18 @@
 """How many tokens fit into a model's window, as the server, the provider's list or an overflow says.
 
-A server is asked once in a process. Public clouds are not asked: their answers do not say it.
+A server is asked once in a process. Public clouds are not asked: their answers do not say it. What an overflow taught
+is kept in the user's cache for a week, for servers that do not say it.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -17,6 +23,14 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 __all__ = ["find_window", "known_window", "learn_window"]
+
+Folder = Callable[[], Path]
+LEARNED = "windows.json"
+"""In the cache: model at its address -> the window that an overflow showed, and when."""
+REMEMBERED = 7 * 86_400
+"""Seconds: a server may be started with another window."""
+MOST = 100
+"""Models that are remembered."""
 
 PATIENCE = 2.0
 """Seconds for each question to a server."""
@@ -44,8 +58,13 @@ def known_window(model: Model[Any]) -> Window | None:
     return None if listed is None else Window(listed, "list")
 
 
-async def find_window(model: Model[Any]) -> Window | None:
-    """Return the window of a model; ask its server if nobody has."""
+async def find_window(model: Model[Any], cache: Folder | None = None) -> Window | None:
+    """Return the window of a model; ask its server if nobody has.
+
+    Args:
+        model: the model.
+        cache: returns the folder with what overflows taught; None without one.
+    """
     key = _key(model)
     if key not in _KNOWN:
         _KNOWN[key] = None  # before the question: a second request does not wait for it
@@ -53,14 +72,43 @@ async def find_window(model: Model[Any]) -> Window | None:
         if host is not None and not CLOUDS.search(host):
             tokens = await _ask(model)
             _KNOWN[key] = None if tokens is None else Window(tokens, "server")
+        if known_window(model) is None and cache is not None and host is not None:
+            learned = _learned(cache()).get(key)
+            _KNOWN[key] = None if learned is None else Window(learned[0], "overflow")
     return known_window(model)
 
 
-def learn_window(model: Model[Any], tokens: int) -> None:
-    """Note the window that an overflow showed."""
-    known = _KNOWN.get(_key(model))
+def learn_window(model: Model[Any], tokens: int, cache: Folder | None = None) -> None:
+    """Note the window that an overflow showed. Arguments as for `find_window`."""
+    key = _key(model)
+    known = _KNOWN.get(key)
     if known is None or tokens < known.tokens:
-        _KNOWN[_key(model)] = Window(tokens, "overflow")
+        _KNOWN[key] = Window(tokens, "overflow")
+        if cache is not None and model.base_url is not None:
+            _remember(cache(), key, tokens)
+
+
+def _learned(folder: Path) -> dict[str, tuple[int, float]]:
+    """Return what overflows of the last week taught, the oldest first."""
+    try:
+        said: Any = json.loads((folder / LEARNED).read_bytes())
+        found = {str(key): (int(tokens), float(at)) for key, (tokens, at) in said.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+    now = time.time()
+    recent = {key: value for key, value in found.items() if now - REMEMBERED < value[1] <= now and value[0] > 0}
+    return dict(sorted(recent.items(), key=lambda item: item[1][1]))
+
+
+def _remember(folder: Path, key: str, tokens: int) -> None:
+    known = _learned(folder)
+    known.pop(key, None)
+    kept = dict([*known.items()][1 - MOST :])
+    kept[key] = (tokens, time.time())
+    with suppress(OSError):  # a cache that cannot be written
+        new = folder / f"{LEARNED}.{os.getpid()}"
+        new.write_text(json.dumps(kept), encoding="utf-8")
+        new.replace(folder / LEARNED)
 
 
 async def _ask(model: Model[Any]) -> int | None:
