@@ -96,7 +96,7 @@ def test_the_json_report_is_the_whole_of_stdout(deep: Any) -> None:
     known = {key: report[key] for key in report if key not in ("tokens", "prompt", "steps", "session")}
     assert known == {
         "schema": 1,
-        "status": "refused",
+        "status": "waiting",
         "exit_code": 3,
         "finish_reason": "stop",
         "output": "All **done**.",
@@ -484,9 +484,56 @@ def test_a_wrong_configuration_is_one_line_with_its_place(deep: Any) -> None:
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("said", "arguments", "status", "code"),
+    [
+        ("fine", (), "done", 0),
+        (Turn(text="fi", finish="length"), (), "truncated", 1),
+        (Turn(text="fi", finish="content_filter"), (), "filtered", 1),
+        (EXECUTE, (), "waiting", 3),
+        (EXECUTE, ("--approve", "deny"), "refused", 3),
+        (EXECUTE, ("--approve", "allow"), "done", 0),
+        (Failure(403, "not now"), (), "failed", 1),
+        ("a plan", ("--plan",), "waiting", 3),
+    ],
+)
+def test_the_json_has_a_status_for_each_end_with_its_exit_code(
+    deep: Any, said: Any, arguments: tuple[str, ...], status: str, code: int
+) -> None:
+    with OpenAIStub(Script(said, then="fine")) as stub:
+        done = deep("run", "Go", *arguments, *MODEL, "--output", "json", env=stub.env)
+    report = json.loads(done.out)
+    assert (report["status"], report["exit_code"], done.code) == (status, code, code)
+
+
+@pytest.mark.slow
+def test_the_json_of_a_task_that_ctrl_c_ended_says_cancelled(deep: Any) -> None:
+    import threading
+
+    asked, go = threading.Event(), threading.Event()
+
+    def slow(view: RequestView) -> str:
+        asked.set()
+        go.wait(60)
+        return "too late"
+
+    write = Call("write_file", {"path": "new.txt", "content": "x"})
+    with OpenAIStub(Script(write, slow)) as stub:
+        process = deep.start("run", "Go", *MODEL, "--output", "json", "--session", "s", env=stub.env)
+        assert asked.wait(60)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        go.set()
+    report = json.loads(out)
+    assert (report["status"], report["exit_code"], process.returncode) == ("cancelled", 130, 130)
+    assert (report["session"], report["files"]) == ("s", [{"path": "new.txt", "change": "added"}])
+    assert "deep: interrupted" in err
+
+
 @pytest.mark.parametrize(
     ("reason", "status", "says"),
-    [("length", "truncated", "cut at the limit of tokens"), ("content_filter", "filtered", "content filter")],
+    [("length", "truncated", "cut at the model's limit of tokens"), ("content_filter", "filtered", "content filter")],
 )
 def test_an_answer_that_is_not_whole_is_not_done(deep: Any, reason: str, status: str, says: str) -> None:
     with OpenAIStub(Script(Turn(text="Half of an answ", finish=reason), "er.")) as stub:

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from .questions import Question, answer_questions, questions_of
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
     from .requests.breaker import Breaker, BreakerState, breaker_of, breakers
-    from .requests.ends import End, end_of_error, end_of_response
+    from .requests.ends import NOT_WHOLE, End, end_of_error, end_of_response, words_of_end
     from .requests.patience import patience
     from .results import AgentState, Delta, Message, RunResult, ToolSummary
     from .run_request import RunRequest
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CARRY_OUT",
     "MODE",
+    "NOT_WHOLE",
     "PLAN",
     "AgentChoice",
     "AgentClosed",
@@ -184,6 +185,7 @@ __all__ = [
     "this_process",
     "title_of",
     "transaction",
+    "words_of_end",
     "write_prompt",
 ]
 
@@ -235,7 +237,7 @@ __getattr__, __dir__ = lazy_exports(
         "registry": ["ToolContext", "ToolDefinition", "ToolRegistry", "ToolSpec"],
         "requests.breaker": ["Breaker", "BreakerState", "breaker_of", "breakers"],
         "requests.patience": ["patience"],
-        "requests.ends": ["End", "end_of_error", "end_of_response"],
+        "requests.ends": ["NOT_WHOLE", "End", "end_of_error", "end_of_response", "words_of_end"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
         "manage": ["create", "delete", "export", "fork", "load_session", "rename", "retain", "rewind", "title_of"],
         "outcome": ["Outcome"],

@@ -22,7 +22,7 @@ from deep_core.plugin_api import visible
 from .entries import read_entry
 from .journal import STEER
 from .ledger_rows import UNKNOWN
-from .requests.ends import NOT_WHOLE
+from .requests.ends import words_of_end
 from .store import Entry
 
 __all__ = [
@@ -406,7 +406,7 @@ def _run_ended(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
         code=error.get("code", ""),
         message=error.get("message", ""),
         finish_reason=data.get("finish_reason", ""),
-        words=NOT_WHOLE.get(data.get("finish_reason", ""), "") if data["status"] == "completed" else "",
+        words=words_of_end(data.get("finish_reason", "")) if data["status"] == "completed" else "",
         retryable=error.get("retryable"),
         retry_after=error.get("retry_after"),
     )

@@ -22,6 +22,7 @@ from deep_sessions import (
     SessionNotFound,
     SessionStore,
     chat_commands,
+    words_of_end,
 )
 from pydantic_ai import CancellationToken
 from pydantic_ai.usage import RunUsage, UsageLimits
@@ -35,7 +36,6 @@ from ..run.approval import Answer, ApprovalMode, Approver, Question, questions
 from ..run.names import new_id, project, short_id
 from ..run.plan import CARRY_OUT
 from ..run.progress import CliProgress
-from ..run.report import NOT_WHOLE
 from ..terminal.interrupts import ChatLoop, Interrupts, LeftRunning, Stopped
 from ..terminal.screen import one_line
 from ..undo import FileLog, TakenBack
@@ -57,7 +57,6 @@ End = Literal["done", "stopped", "failed", "lost"]
 """How a turn ended. `lost`: the message did not get into the conversation."""
 GO_ON = "Everything so far is kept: /retry tries again, or say what to do next."
 SEND_AGAIN = "Nothing is lost: send it again (arrow up)."
-CONTINUE = "To go on from there, send: continue"
 BUSY = "Another deep chat is at work in this chat. Nothing is lost: send it again (arrow up) when it has answered."
 
 
@@ -230,9 +229,10 @@ class Chat:
             return self._end_stopped(before)
         if outcome.error is not None:
             return self._end_failed(outcome.error, before)
-        if (cut := NOT_WHOLE.get(outcome.finish_reason or "")) is not None:
+        if words := words_of_end(outcome.finish_reason or ""):
             self.failed = True
-            self._screen.problem(cut[1], CONTINUE)
+            why, _, hint = words.partition(". ")
+            self._screen.problem(f"the answer is not whole: {why}", hint)
             return "failed"
         return "done"
 

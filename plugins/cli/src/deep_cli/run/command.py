@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +20,7 @@ from ..flags import (
     verbose,
     verbose_option,
 )
+from ..terminal.output import say_json
 from ..terminal.screen import is_text, redirect_prints
 from .finish import finish
 
@@ -108,7 +111,12 @@ def run_command(
     from .runner import run_task
     from .task_screen import TerminalReporter
 
-    with redirect_prints() as stdout:
+    with (
+        _reporting(
+            as_json=output == "json",
+        ),
+        redirect_prints() as stdout,
+    ):
         answer = None if output == "json" else stdout
         screen = TerminalReporter(answer, verbose=verbose(ctx), quiet=quiet)
         screen.rules = None if screen.ask is None else rules_of(os.path.realpath(Path.cwd()))
@@ -134,3 +142,19 @@ def run_command(
                 choose=chooser(),
             )
     finish(ctx, report, as_json=output == "json")
+
+
+@contextmanager
+def _reporting(*, as_json: bool) -> Generator[None]:
+    """Print the report of a task that Ctrl-C ended, if it is to be JSON. The last line says it in words."""
+    from .runner import Interrupted
+
+    try:
+        yield
+    except BaseException as error:
+        stop: BaseException | None = error
+        while stop is not None and not isinstance(stop, Interrupted):
+            stop = stop.__context__
+        if as_json and stop is not None:
+            say_json(stop.report.to_json())
+        raise

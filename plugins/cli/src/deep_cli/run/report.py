@@ -7,20 +7,23 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from ..failure import INTERRUPTED
 from ..terminal.screen import redact
 from .changes import FileChange
 
 __all__ = ["DecidedBy", "Decision", "Denial", "PromptCost", "Report", "RunReport", "Status", "Step"]
 
-Status = Literal["done", "truncated", "filtered", "failed", "refused"]
+Status = Literal["done", "truncated", "filtered", "waiting", "failed", "cancelled", "refused"]
 DecidedBy = Literal["you", "always", "mode", "allow", "deny", "unanswered"]
-EXIT_CODES: Mapping[Status, int] = {"done": 0, "truncated": 1, "filtered": 1, "failed": 1, "refused": 3}
-NOT_WHOLE: Mapping[str, tuple[Status, str]] = {
-    "length": ("truncated", "the answer is not whole: it was cut at the limit of tokens (agent.model.max_tokens)"),
-    "filtered": ("filtered", "the answer is not whole: the provider's content filter ended it"),
+EXIT_CODES: Mapping[Status, int] = {
+    **dict.fromkeys(("truncated", "filtered", "failed"), 1),
+    **dict.fromkeys(("waiting", "refused"), 3),
+    "done": 0,
+    "cancelled": INTERRUPTED,
 }
-"""How a last answer that is not whole is reported, by how its request ended."""
 """The exit codes of `deep run` and `deep call`."""
+NOT_WHOLE: Mapping[str, Status] = {"length": "truncated", "filtered": "filtered", "incomplete": "truncated"}
+"""How a last answer that is not whole is reported, by how its request ended."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ class Report(ABC):
 
     @property
     def exit_code(self) -> int:
-        """0 done, 1 failed, 3 an approval was denied or unanswered."""
+        """0 done, 1 failed, 3 an approval was denied or unanswered, 130 cancelled."""
         return EXIT_CODES[self.status]
 
     @abstractmethod
@@ -159,10 +162,11 @@ class RunReport(Report):
     """The result of one task.
 
     Attributes:
-        status: `done`; `truncated` or `filtered` (the last answer is not whole); `failed` (the run ended with an
-            error); `refused` (it ended, and an approval was denied or unanswered).
+        status: `done`; `truncated` or `filtered` (the last answer is not whole); `waiting` (nobody could be asked for
+            an approval, so the call or the plan was not carried out); `refused` (an approval was denied); `failed` (the
+            run ended with an error); `cancelled` (someone stopped it).
         output: the model's last answer, "" if the run failed.
-        error: one line with the problem and what to type, None for `done` and `refused`.
+        error: one line with the problem and what to type, None for `done`, `waiting` and `refused`.
         exception: the exception behind `error`.
         model: the model's id.
         backend: the backend's name, or the type of a given instance.

@@ -40,7 +40,19 @@ if TYPE_CHECKING:
 
     from deep_core import DeepAgentDeps
 
-__all__ = ["converse", "run_task"]
+__all__ = ["Interrupted", "converse", "run_task"]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a task.
+
+    Args:
+        report: what it did.
+    """
+
+    def __init__(self, report: RunReport) -> None:
+        super().__init__()
+        self.report = report
 
 
 def run_task(
@@ -96,6 +108,7 @@ def run_task(
         ConfigError: a configuration key or value is wrong.
         PluginError: a required plugin failed, two plugins clash, or no plugin provides the backend.
         Failure: no model is named, or a file cannot be attached.
+        Interrupted: Ctrl-C; it has the report.
         Exception: any error of the model's provider before the first request: no key, no package, no such model.
     """
     if task is None and session is None:
@@ -120,6 +133,10 @@ def run_task(
             report = job.run(prompt, max_requests or options.max_requests)
             listener.end(report)
             return report
+
+
+Found = tuple[tuple[FileChange, ...], Literal["folder", "tools"]]
+"""The changed files, and how they were found, as `RunReport` has them."""
 
 
 class _Job:
@@ -176,18 +193,35 @@ class _Job:
                     output = self._run_here(loop, prompt, deps, limits)
             except Exception as error:  # noqa: BLE001 - the report holds the error that ended the run
                 failure, self.finish_reason = error, finish_reason((), as_agent_error(error))
-            except KeyboardInterrupt:
-                self.reporter.interrupted(self._files(folder, before, root)[0], self.session)
-                raise
+            except KeyboardInterrupt as stop:
+                found = self._files(folder, before, root)
+                self.reporter.interrupted(found[0], self.session)
+                raise Interrupted(self._report("", "cancelled", "interrupted", None, found)) from stop
             if deps.backend is not None:
                 root = loop.run(_working_dir(deps.backend))
-        files, files_by = self._files(folder, before, root)
-        refused = any(not decision.approved for decision in self.approver.decisions)
-        not_whole = NOT_WHOLE.get(self.finish_reason or "") if failure is None else None
-        status: Status = "failed" if failure is not None else "refused" if refused else "done"
-        error = None if failure is None else explain_error(failure, self.model).message
-        if not_whole is not None:
-            status, error = not_whole[0], f"{not_whole[1]}{way_on(self.session)}"
+        status, error = self._status(failure)
+        return self._report(output, status, error, failure, self._files(folder, before, root))
+
+    def _status(self, failure: Exception | None) -> tuple[Status, str | None]:
+        """Return how it ended, and one line about that."""
+        from deep_sessions import NOT_WHOLE as WORDS
+        from deep_sessions import RunAborted, as_agent_error
+
+        if failure is not None:
+            aborted = isinstance(as_agent_error(failure), RunAborted)
+            return "cancelled" if aborted else "failed", explain_error(failure, self.model).message
+        reason = self.finish_reason or ""
+        if (status := NOT_WHOLE.get(reason)) is not None:
+            return status, f"the answer is not whole: {WORDS[reason]}{way_on(self.session)}"
+        missing = {decision.by for decision in self.approver.decisions if not decision.approved}
+        return ("waiting" if "unanswered" in missing else "refused" if missing else "done"), None
+
+    def _report(
+        self, output: str, status: Status, error: str | None, failure: Exception | None, found: Found
+    ) -> RunReport:
+        from deep_sessions import as_agent_error
+
+        files, files_by = found
         known = None if failure is None else as_agent_error(failure)
         return RunReport(
             status=status,
@@ -207,7 +241,7 @@ class _Job:
             decisions=tuple(self.approver.decisions),
             files=files,
             files_by=files_by,
-            prompt=None if failure is not None else self._prompt_cost(),
+            prompt=None if status in ("failed", "cancelled") else self._prompt_cost(),
             session=self.session,
             denials=tuple(self._denials()),
         )
@@ -274,7 +308,7 @@ class _Job:
             deps.backend = stored.backend
             loop.run(stored.close())
 
-    def _files(self, folder: Path, before: Snapshot | None, root: str | None) -> tuple[tuple[FileChange, ...], Any]:
+    def _files(self, folder: Path, before: Snapshot | None, root: str | None) -> Found:
         """List the changes: compare the folder if the tools worked in it, else read the calls."""
         here = root is not None and os.path.realpath(root) == os.path.realpath(folder)
         after = snapshot(folder) if before is not None and here else None

@@ -204,6 +204,8 @@ class TerminalReporter(Reporter):
         words = {
             "done": ("Done", "bold green"),
             "truncated": ("Cut off", "bold yellow"),
+            "waiting": ("Ended, with an approval unanswered,", "bold yellow"),
+            "cancelled": ("Stopped", "bold yellow"),
             "filtered": ("Filtered", "bold yellow"),
             "failed": ("Failed", "bold red"),
             "refused": ("Ended, with an approval denied,", "bold yellow"),

@@ -15,7 +15,17 @@ from .providers import CREDIT, STATUSES, Status, overflow_of
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
 
-__all__ = ["CONTINUE", "NOT_WHOLE", "End", "EndKind", "RequestFailed", "end_of_error", "end_of_response", "garbled"]
+__all__ = [
+    "CONTINUE",
+    "NOT_WHOLE",
+    "End",
+    "EndKind",
+    "RequestFailed",
+    "end_of_error",
+    "end_of_response",
+    "garbled",
+    "words_of_end",
+]
 
 EndKind = Literal["stop", "tool_call", "length", "filtered", "incomplete", "transient", "overflow", "permanent"]
 
@@ -25,12 +35,8 @@ CUT = "the answer was cut at the model's limit of tokens"
 FILTERED = "the provider's content filter ended the answer"
 INCOMPLETE = "the connection ended before the answer did"
 CONTINUE = "To go on from there, send: continue"
-NOT_WHOLE: Mapping[str, str] = {
-    "length": f"{CUT}. {CONTINUE}",
-    "filtered": FILTERED,
-    "incomplete": f"{INCOMPLETE}. {CONTINUE}",
-}
-"""What interfaces say below an answer that ended so."""
+NOT_WHOLE: Mapping[str, str] = {"length": CUT, "filtered": FILTERED, "incomplete": INCOMPLETE}
+"""Why an answer is not whole, by how its request ended: the words of every interface."""
 _FINISHED: Mapping[str, EndKind] = {
     "stop": "stop",
     "tool_call": "tool_call",
@@ -115,6 +121,12 @@ def end_of_response(response: ModelResponse) -> End:
     if kind == "filtered":
         return End(kind="filtered", code="filtered", words=FILTERED)
     return End(kind="tool_call" if response.tool_calls else "stop")
+
+
+def words_of_end(reason: str) -> str:
+    """Return what an interface says below an answer, by how its request ended; "" below one that is whole."""
+    why = NOT_WHOLE.get(reason, "")
+    return f"{why}. {CONTINUE}" if why and reason != "filtered" else why
 
 
 def end_of_error(error: BaseException, *, in_request: bool = False) -> End | None:
