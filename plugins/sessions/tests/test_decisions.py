@@ -13,15 +13,19 @@ import pytest
 from deep_sessions import (
     AgentDeps,
     DeepAgent,
+    Mail,
     MemoryStore,
     NotPending,
+    SessionInfo,
     Sessions,
     SessionStore,
     answer_questions,
     open_store,
     questions_of,
 )
-from pydantic_ai import DeferredToolResults, ToolApproved, ToolDenied
+from deep_sessions.decisions import take_decisions
+from deep_sessions.fold import Fold, Run
+from pydantic_ai import DeferredToolRequests, DeferredToolResults, ToolApproved, ToolDenied
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
@@ -203,3 +207,13 @@ async def test_an_answer_that_came_second_says_so_in_words(store: SessionStore) 
         await interfaces[1].resume("s")
         await finished(interfaces, "s")
         assert desk.ran == ["x"]
+
+
+def test_a_decision_of_the_journal_comes_before_one_that_waits() -> None:
+    """A store of another author may take a decision on a call whose mail was read."""
+    asked = DeferredToolRequests(approvals=[ToolCallPart("publish", {}, "a"), ToolCallPart("publish", {}, "b")])
+    run = Run("r", status="paused", requests=asked, decisions={"a": {"approve": False}})
+    said = b'{"a": {"approve": true}, "b": {"approve": true}}'
+    state = Fold(SessionInfo("s", None, "idle", 0.0, 0.0, 1), run=run, mail=[Mail(1, "decision", said, 0.0)])
+    take_decisions(state)
+    assert run.decisions == {"a": {"approve": False}, "b": {"approve": True}}

@@ -216,3 +216,24 @@ async def test_a_lease_that_is_taken_over_in_the_block_writes_nothing(postgresql
             await store.acquire("s")
     assert (await store.info("s")).seq == 0
     await store.aclose()
+
+
+@pytest.mark.needs("PostgreSQL")
+async def test_a_decision_waits_for_a_commit_under_way_and_is_about_what_it_left(postgresql: Any) -> None:
+    store = open_store(postgresql.create_database())
+    lease = await store.acquire("s")
+    seq = await store.commit(lease, Commit([NewEntry("messages", b"1")]))
+
+    def waiting(db: Any) -> int:
+        query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        return db.execute(query).fetchone()[0]
+
+    with store.transaction(lease, Commit([NewEntry("messages", b"2")])) as db:
+        db.execute("SELECT 1 FROM deep_sessions WHERE id = 's' FOR UPDATE")
+        decision = asyncio.ensure_future(store.decide("s", seq, {"call": b"{}"}))
+        async with asyncio.timeout(60):
+            while not decision.done() and not await store.in_database(waiting):
+                await asyncio.sleep(0.01)
+    assert await decision is False
+    assert await store.mail("s") == []
+    await store.aclose()
