@@ -183,6 +183,8 @@ def field_docs(model: type) -> dict[str, str]:
         if kind is BaseModel:
             continue
         try:
+            # Python keeps no docstring of a field, so only the source has it. It is not read at build time, because
+            # most options are classes of other authors' plugins. No agent is made with it: only schemas and pages ask.
             made: Any = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
         except (OSError, TypeError, SyntaxError):
             continue  # created at run time, or shipped without its source

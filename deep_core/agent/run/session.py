@@ -309,7 +309,10 @@ class DeepAgentDeps(Generic[App]):
             raise AttributeError(f"DeepAgentDeps has no field and no state slot {name!r}") from error
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # `deps.todos = […]` writes the slot; as an attribute it would hide the slot from everybody else.
+        # By hand, because plugins name the slots: they differ from kernel to kernel, so no class has them as properties,
+        # and a frozen class would refuse `deps.backend = …` too. What it stops was done, and nobody was told: as an
+        # attribute `deps.todos = […]` hid the slot from the plugin, a misspelt name was never read, and a UI adapter
+        # put what the browser sent in the place of every slot.
         if name == "state" and not isinstance(value, SessionState):
             self._refuse_state(value)
         elif name.startswith("_") or hasattr(type(self), name) or name in type(self).__dataclass_fields__:
