@@ -30,6 +30,7 @@ BACKEND = "local"
 """The default of `--backend`."""
 VERBOSE = "deep_cli.verbose"
 MODEL = "deep_cli.model"
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def verbose(ctx: click.Context) -> bool:
@@ -52,16 +53,56 @@ def _note_model(ctx: click.Context, param: click.Parameter, value: str | None) -
     return value
 
 
-def verbose_option(command: F) -> F:
-    """Add `--verbose`: each request, long outputs, and tracebacks instead of one line."""
-    return click.option(
-        "-v",
-        "--verbose",
-        is_flag=True,
-        expose_value=False,
-        callback=_note,
-        help="Show more: each request, long outputs, tracebacks.",
-    )(command)
+verbose_option = click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    expose_value=False,
+    callback=_note,
+    help="Show more: each request, long outputs, tracebacks.",
+)
+file_option = click.option(
+    "--file",
+    "files",
+    metavar="FILE",
+    type=FILE,
+    multiple=True,
+    help="Attach a text file to the task (in a chat, to the first message); may be given several times.",
+)
+store_option = click.option(
+    "--store",
+    metavar="URL",
+    help="Where sessions are: sqlite:///path or postgresql://…. Default: sessions.db in deep's data folder.",
+)
+plan_option = click.option(
+    "--plan", is_flag=True, help="Plan first: use only tools that read until you approve the plan."
+)
+backend_option = click.option(
+    "--backend",
+    metavar="NAME",
+    help="Where files are and commands run. Default: local, the current folder.",
+)
+approve_option = click.option(
+    "--approve",
+    type=click.Choice(["ask", "allow", "deny"]),
+    help="How to decide calls that need approval. Default: ask; without a terminal, deny.",
+)
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show only the answer, questions and what failed.")
+json_option = click.option("--json", "as_json", is_flag=True, help='Print JSON ("schema": 1, documented).')
+config_option = click.option(
+    "--config",
+    type=FILE,
+    help="A configuration file; it is trusted.",
+)
+plugin_option = click.option(
+    "-p",
+    "--plugin",
+    "plugin_files",
+    metavar="PLUGIN.py",
+    type=FILE,
+    multiple=True,
+    help="A plugin file; may be given several times.",
+)
 
 
 def agent_options(*, files: bool = True) -> Callable[[F], F]:
@@ -71,106 +112,28 @@ def agent_options(*, files: bool = True) -> Callable[[F], F]:
         files: whether `--file` is one of them.
     """
 
+    options: list[Callable[[Any], Any]] = [
+        click.option(
+            "-m",
+            "--model",
+            metavar="MODEL",
+            callback=_note_model,
+            help="provider:name, as openai:gpt-5.2. Default: DEEP_MODEL, [agent] model.",
+        ),
+        backend_option,
+        *([file_option] if files else []),
+        approve_option,
+        click.option(
+            "--max-requests",
+            type=click.IntRange(min=1),
+            help="Maximum requests to the model (in a chat, for one message). Default: 200.",
+        ),
+        plugin_option,
+    ]
+
     def add(command: F) -> F:
-        for option in reversed(
-            (
-                click.option(
-                    "-m",
-                    "--model",
-                    metavar="MODEL",
-                    callback=_note_model,
-                    help="provider:name, as openai:gpt-5.2. Default: DEEP_MODEL, [agent] model.",
-                ),
-                backend_option,
-                *([file_option] if files else []),
-                approve_option,
-                click.option(
-                    "--max-requests",
-                    type=click.IntRange(min=1),
-                    help="Maximum requests to the model (in a chat, for one message). Default: 200.",
-                ),
-                plugin_option,
-            )
-        ):
+        for option in reversed(options):
             command = option(command)
         return command
 
     return add
-
-
-def file_option(command: F) -> F:
-    """Add `--file FILE`."""
-    return click.option(
-        "--file",
-        "files",
-        metavar="FILE",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        multiple=True,
-        help="Attach a text file to the task (in a chat, to the first message); may be given several times.",
-    )(command)
-
-
-def store_option(command: F) -> F:
-    """Add `--store URL`."""
-    return click.option(
-        "--store",
-        metavar="URL",
-        help="Where sessions are: sqlite:///path or postgresql://…. Default: sessions.db in deep's data folder.",
-    )(command)
-
-
-def plan_option(command: F) -> F:
-    """Add `--plan`."""
-    return click.option(
-        "--plan", is_flag=True, help="Plan first: use only tools that read until you approve the plan."
-    )(command)
-
-
-def backend_option(command: F) -> F:
-    """Add `--backend NAME`."""
-    return click.option(
-        "--backend",
-        metavar="NAME",
-        help="Where files are and commands run. Default: local, the current folder.",
-    )(command)
-
-
-def approve_option(command: F) -> F:
-    """Add `--approve HOW`."""
-    return click.option(
-        "--approve",
-        type=click.Choice(["ask", "allow", "deny"]),
-        help="How to decide calls that need approval. Default: ask; without a terminal, deny.",
-    )(command)
-
-
-def quiet_option(command: F) -> F:
-    """Add `--quiet`."""
-    return click.option("-q", "--quiet", is_flag=True, help="Show only the answer, questions and what failed.")(command)
-
-
-def json_option(command: F) -> F:
-    """`--json`."""
-    return click.option("--json", "as_json", is_flag=True, help='Print JSON ("schema": 1, documented).')(command)
-
-
-def config_option(command: F) -> F:
-    """Add `--config FILE`."""
-    return click.option(
-        "--config",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A configuration file; it is trusted.",
-    )(command)
-
-
-def plugin_option(command: F) -> F:
-    """Add `-p PLUGIN.py`."""
-    return click.option(
-        "-p",
-        "--plugin",
-        "plugin_files",
-        metavar="PLUGIN.py",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        multiple=True,
-        help="A plugin file; may be given several times.",
-    )(command)

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Literal
@@ -120,14 +121,8 @@ def plugins_to_keep(command: Sequence[str], found: FoundPlugins, keep: Sequence[
             raise Failure(f"--keep {name}: no such plugin is active.{suggest(name, active)}", USAGE)
     required = [entry for entry, _ in found.config.plugin_list("require") or ()]
     entries = [(name, "--keep") for name in (*keep, *_parts(command), *required)]
-    waiting = [name for name, c in active.items() if source(c.record, entries)]
-    names: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        if name not in names:
-            names.add(name)
-            waiting.extend(_dependencies(active[name], active))
-    return names
+    named = [name for name, c in active.items() if source(c.record, entries)]
+    return _with_required(named, requirements(found.candidates))
 
 
 def _parts(command: Sequence[str]) -> list[str]:
@@ -195,19 +190,7 @@ def search(
 
 def _shortest(plugins: Sequence[str], attempt: Try, high: int) -> int:
     """Length of the shortest prefix that fails, at most `high`."""
-    return _first(high, lambda length: not attempt(plugins[:length]))
-
-
-def _first(high: int, fails: Callable[[int], bool]) -> int:
-    """Find the smallest number in 0 … high that fails, by halving; `high` itself is not tried."""
-    low = 0
-    while low < high:
-        middle = (low + high) // 2
-        if fails(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return bisect_left(range(high), True, key=lambda length: not attempt(plugins[:length]))
 
 
 def _group(plugins: Sequence[str], shortest: int, attempt: Try, requires: Mapping[str, Collection[str]]) -> list[str]:
@@ -220,7 +203,7 @@ def _group(plugins: Sequence[str], shortest: int, attempt: Try, requires: Mappin
         return not attempt([name for name in plugins if name in enabled])
 
     while before and not fails(0):
-        length = _first(before, fails)
+        length = bisect_left(range(before), True, key=fails)
         group.insert(0, plugins[length - 1])
         before = length - 1
     return group
