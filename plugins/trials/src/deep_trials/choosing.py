@@ -1,0 +1,64 @@
+"""What `--agent` and `-m` name: contenders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deep_core.plugin_api import suggest
+
+from .errors import AgentNotFound, SuiteError
+from .runs import Contender
+
+if TYPE_CHECKING:
+    from deep_core import PluginKernel
+
+    from .suites import Suite
+
+__all__ = ["DEEP", "contenders", "named"]
+
+DEEP = "deep"
+"""The agent of all installed plugins, with their defaults."""
+
+
+def named(kernel: PluginKernel) -> Mapping[str, Mapping[str, Any]]:
+    """Return the named configurations of `[plugins.trials.options.agents]`."""
+    from .options import TrialsOptions
+
+    return kernel.context("trials").options(TrialsOptions).agents
+
+
+def contenders(
+    suite: Suite, agents: Sequence[str], models: Sequence[str], configs: Mapping[str, Mapping[str, Any]]
+) -> list[Contender]:
+    """Return each agent with each model.
+
+    An agent of a module has its own model unless one is named; deep's has those of the suite.
+
+    Raises:
+        AgentNotFound: no configuration has that name, and it is no `module:attribute`.
+        SuiteError: no model is named, and the suite has none.
+    """
+    found: list[Contender] = []
+    for agent in agents or (DEEP,):
+        if ":" in agent:
+            config: Mapping[str, Any] = {}
+        elif agent in configs or agent == DEEP:
+            config = configs.get(agent, {})
+        else:
+            known = {DEEP, *configs}
+            raise AgentNotFound(
+                f"--agent {agent}: no configuration has that name.{suggest(agent, known)} Name one "
+                f"({', '.join(sorted(known))}), or a module:attribute"
+            )
+        own = ("",) if ":" in agent or _model(config) else suite.file.models
+        chosen = tuple(models) or own
+        if not chosen:
+            raise SuiteError(f"suite {suite.name} names no model: add -m MODEL, such as -m openai:gpt-5.2")
+        found += [Contender(agent, model, config) for model in chosen]
+    return found
+
+
+def _model(config: Mapping[str, Any]) -> bool:
+    agent = config.get("agent", {})
+    return isinstance(agent, Mapping) and "model" in agent

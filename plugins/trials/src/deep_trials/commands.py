@@ -1,0 +1,382 @@
+"""`deep eval`. Only deep-cli imports this, when it was typed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Coroutine, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from deep_cli import Failure, load_key, say, say_json
+
+from deep_core import ConfigError, Kernel, PluginError
+
+from .errors import TrialsError
+from .rows import ENDS, Row
+
+if TYPE_CHECKING:
+    from .budgets import Budget
+    from .runs import Contender, Job, Outcome
+    from .suites import Suite
+
+__all__ = ["evaluate"]
+
+T = TypeVar("T")
+USAGE, WORSE, INTERRUPTED = 2, 4, 130
+agent_option = click.option(
+    "--agent",
+    "agents",
+    metavar="AGENT",
+    multiple=True,
+    help="module:attribute (an Agent, a DeepAgent, or a function that makes one), or a name of "
+    "[plugins.trials.options.agents]. Default: deep, all installed plugins.",
+)
+model_option = click.option(
+    "-m", "--model", "models", metavar="MODEL", multiple=True, help="provider:name; may be given several times."
+)
+n_option = click.option(
+    "-n", "n", type=click.IntRange(1, 1000), default=1, show_default=True, help="Trials of each task."
+)
+jobs_option = click.option(
+    "-j", "--jobs", "at_once", type=click.IntRange(1, 256), default=2, show_default=True, help="Trials at once."
+)
+out_option = click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where trials go; done ones stay done.",
+)
+budget_option = click.option(
+    "--budget", metavar="AMOUNT", help="Begin nothing more once it is spent: 5usd, 200000tokens, 50requests, 10min."
+)
+output_option = click.option(
+    "--output",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="How it is printed.",
+)
+task_option = click.option("--task", "tasks", metavar="TASK", multiple=True, help="Only these tasks.")
+
+
+@contextmanager
+def _failures() -> Generator[None]:
+    try:
+        yield
+    except (TrialsError, ConfigError, PluginError) as error:
+        raise Failure(str(error), USAGE) from error
+
+
+@click.group("eval")
+def evaluate() -> None:
+    """Measure an agent: run tasks, compare, and see what each plugin is worth."""
+
+
+@evaluate.command("suites")
+def suites() -> None:
+    """List the suites that plugins bring."""
+    from .suites import known_suites, load_suite
+
+    with _failures(), Kernel() as kernel:
+        for name, path in sorted(known_suites(kernel).items()):
+            suite = load_suite(path)
+            say(f"{name}  {len(suite.tasks)} tasks  {suite.file.description}")
+
+
+@evaluate.command("run")
+@click.argument("suite_name", metavar="SUITE")
+@model_option
+@agent_option
+@n_option
+@jobs_option
+@budget_option
+@out_option
+@click.option("--retry", "retry", type=click.Choice(ENDS), multiple=True, help="Run trials that ended so again.")
+@task_option
+@output_option
+@click.pass_context
+def run(ctx: click.Context, suite_name: str, **options: Any) -> None:
+    """Run the tasks of SUITE, a name or a folder, and show how many each agent solves.
+
+    A trial is a process with a workspace, a home and a session of its own. Calls that ask are denied unless the task
+    approves them. Killed or stopped, the same command with --out goes on with what is left.
+
+    Exit code: 0 every trial has a verdict, 1 the harness or a provider failed in some, 130 stopped.
+    """
+    from .choosing import contenders, named
+
+    with _failures():
+        with Kernel() as kernel:
+            suite = _suite(suite_name, kernel, options["tasks"])
+            chosen = contenders(suite, options["agents"], options["models"], named(kernel))
+        outcome, folder = _run(suite, chosen, **options)
+    _show(outcome, folder, options["output"])
+    ctx.exit(_code(outcome))
+
+
+def _suite(name: str, kernel: Kernel, tasks: Sequence[str] = ()) -> Suite:
+    from dataclasses import replace
+
+    from deep_core.plugin_api import suggest
+
+    from .errors import SuiteError
+    from .suites import find_suite
+
+    suite = find_suite(name, kernel)
+    if suite.file.tasks and (changed := [*suite.changed()]):
+        raise SuiteError(
+            f"suite {suite.name}: {', '.join(changed)} changed since it was validated: "
+            f"deep eval validate {name} --write"
+        )
+    names = [task.name for task in suite.tasks]
+    if unknown := [task for task in tasks if task not in names]:
+        raise SuiteError(f"suite {suite.name} has no task {unknown[0]!r}.{suggest(unknown[0], names)}")
+    return replace(suite, tasks=tuple(task for task in suite.tasks if not tasks or task.name in tasks))
+
+
+def _run(
+    suite: Suite,
+    chosen: Sequence[Contender],
+    *,
+    n: int,
+    at_once: int,
+    budget: str | None,
+    out: Path | None,
+    retry: Sequence[Any] = (),
+    **_: Any,
+) -> tuple[Outcome, Path]:
+    from .runs import jobs_of
+
+    folder = out or Path("trials") / f"{suite.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for model in {each.model for each in chosen if each.model}:
+        load_key(model)
+    return _all(jobs_of(suite, chosen, n), folder, at_once, _budget(budget), retry), folder
+
+
+def _all(jobs: Sequence[Job], folder: Path, at_once: int, budget: Budget | None, retry: Sequence[Any]) -> Outcome:
+    from .isolation import isolates
+    from .runs import run_jobs
+
+    if isolates() is None:
+        say("bubblewrap does not work here: trials see this whole disk, the tests too", err=True)
+    return _until_stopped(
+        run_jobs(jobs, folder, at_once=at_once, budget=budget, retry=retry, ended=_Progress(len(jobs), at_once))
+    )
+
+
+def _until_stopped(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end; Ctrl-C cancels, and what was done is returned."""
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        task = loop.create_task(work)
+        import signal
+
+        try:
+            loop.add_signal_handler(signal.SIGINT, task.cancel)
+            loop.add_signal_handler(signal.SIGTERM, task.cancel)
+        except (NotImplementedError, RuntimeError, ValueError):
+            pass  # not the main thread
+        return loop.run_until_complete(task)
+
+
+def _budget(text: str | None) -> Budget | None:
+    from .budgets import parse_budget
+
+    try:
+        return None if text is None else parse_budget(text)
+    except ValueError as error:
+        raise Failure(f"--budget: {error}", USAGE) from error
+
+
+class _Progress:
+    """A line on stderr for each trial that ended, with the time that is left."""
+
+    def __init__(self, wanted: int, at_once: int) -> None:
+        self._began, self._count, self._at_once = time.monotonic(), 0, at_once
+        self._width = len(str(wanted))
+
+    def __call__(self, row: Row, done: int, wanted: int) -> None:
+        self._count += 1
+        left = (time.monotonic() - self._began) / self._count * (wanted - done)
+        rest = f"  about {_words(left)} left" if done < wanted else ""
+        color = "green" if row.passed else "red" if row.counts else "yellow"
+        say(f"{done:{self._width}}/{wanted}  ", (f"{row.end:8}", color), f"  {row.task}  {row.who}{rest}", err=True)
+
+
+def _words(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _show(outcome: Outcome, folder: Path, output: str) -> None:
+    from .page import write_page
+    from .reports import as_json, as_markdown, as_text
+
+    page = write_page(outcome.rows, folder) if outcome.rows else None
+    if output == "json":
+        say_json(as_json(outcome.rows, outcome.end, outcome.left, str(folder)))
+        return
+    if output == "markdown":
+        say(as_markdown(outcome.rows) if outcome.rows else "no trial was run", end="")
+        return
+    say("\n".join(["", *as_text(outcome.rows)]))
+    if outcome.left:
+        why = "the budget is spent" if outcome.end == "budget" else "stopped"
+        say(f"\n{why}: {outcome.left} trials are left; the same command with --out {folder} goes on")
+    if page is not None:
+        say(f"\n{page}  shows every conversation")
+
+
+def _code(outcome: Outcome) -> int:
+    if outcome.end == "stopped":
+        return INTERRUPTED
+    return 1 if any(not row.counts for row in outcome.rows) else 0
+
+
+@evaluate.command("validate")
+@click.argument("suite_name", metavar="SUITE")
+@click.option("--write", is_flag=True, help="Write the digests of the tasks into suite.toml.")
+@click.option("--times", type=click.IntRange(1, 100), default=3, show_default=True, help="How often each is run.")
+@jobs_option
+@task_option
+@click.pass_context
+def validate(ctx: click.Context, suite_name: str, write: bool, times: int, at_once: int, tasks: Sequence[str]) -> None:
+    """Check the tasks of SUITE: the reference solution passes, and doing nothing fails, each time.
+
+    Exit code: 0 all tasks are good, 1 some are not.
+    """
+    from .suites import find_suite, write_hashes
+    from .validating import validate_suite
+
+    with _failures():
+        with Kernel() as kernel:
+            suite = find_suite(suite_name, kernel)
+        if tasks and write:
+            raise Failure("--write needs all tasks: leave out --task", USAGE)
+        found = _until_stopped(validate_suite(suite, times=times, at_once=at_once, only=tasks))
+    for name, problem in found.items():
+        say(
+            (f"{'ok' if problem is None else 'bad':4}", "green" if problem is None else "red"),
+            f"{name}  {problem or ''}".rstrip(),
+        )
+    bad = sum(problem is not None for problem in found.values())
+    if write and not bad:
+        write_hashes(suite)
+    say(f"\n{len(found) - bad} of {len(found)} tasks are good, {times} times each")
+    ctx.exit(1 if bad else 0)
+
+
+@evaluate.command("compare")
+@click.argument("first", type=click.Path(exists=True, path_type=Path), metavar="A")
+@click.argument("second", type=click.Path(exists=True, path_type=Path), metavar="B")
+@click.option("--fail-if-worse", "worse", metavar="SHARE", help="Exit with 4 if B solves fewer by more than this: 5%.")
+@click.option(
+    "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How it is printed."
+)
+@click.pass_context
+def compare_command(ctx: click.Context, first: Path, second: Path, worse: str | None, output: str) -> None:
+    """Compare two runs, folders or trials.jsonl, by the tasks that both have."""
+    from .comparing import compare
+    from .reports import comparison_json, comparison_lines
+    from .rows import read_rows
+
+    points = None if worse is None else _share(worse)
+    with _failures():
+        rows = [read_rows(path) for path in (first, second)]
+        try:
+            found = compare(*rows)
+        except ValueError as error:
+            raise Failure(str(error), 1) from error
+    is_worse = points is not None and found.worse_by(points)
+    if output == "json":
+        say_json({**comparison_json(found), "worse": is_worse})
+    else:
+        say("\n".join(comparison_lines(found)))
+    if is_worse:
+        say(f"worse by more than {worse}", err=True)
+    ctx.exit(WORSE if is_worse else 0)
+
+
+def _share(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text.strip())
+    if found is None or float(found[1]) > 100:
+        raise Failure(f"--fail-if-worse {text!r}: write a share in percent, such as 5%", USAGE)
+    return float(found[1]) / 100
+
+
+@evaluate.command("ablate")
+@click.argument("suite_name", metavar="SUITE")
+@click.option("-m", "--model", "model", metavar="MODEL", help="provider:name. Default: the suite's first.")
+@click.option("--agent", metavar="NAME", default="deep", show_default=True, help="deep, or a named configuration.")
+@click.option(
+    "--plugin", "plugins", metavar="NAME", multiple=True, help="Leave out this one; may be given several times."
+)
+@click.option("--tool", "tools", metavar="NAME", multiple=True, help="Leave out this tool; may be given several times.")
+@n_option
+@jobs_option
+@budget_option
+@out_option
+@task_option
+@click.option(
+    "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How it is printed."
+)
+@click.pass_context
+def ablate(ctx: click.Context, suite_name: str, **options: Any) -> None:
+    """Run SUITE with the whole agent and without one plugin at a time: what each costs, and what it is worth.
+
+    Without --plugin and --tool: every plugin that contributes anything and that no task requires by its nature.
+    """
+    from .ablation import Part, ablated, parts_of, worth_json, worth_lines, worths
+    from .choosing import contenders, named
+    from .runs import Outcome
+
+    with _failures():
+        with Kernel() as kernel:
+            suite = _suite(suite_name, kernel, options["tasks"])
+            models = [options["model"]] if options["model"] else []
+            whole = contenders(suite, [options["agent"]], models, named(kernel))[0]
+            parts = [Part("plugin", name) for name in options["plugins"]] + [
+                Part("tool", name) for name in options["tools"]
+            ]
+            _check_plugins(options["plugins"], kernel)
+        if ":" in whole.agent:
+            raise Failure("ablate needs an agent of deep: --agent deep, or a named configuration", USAGE)
+        outcome, folder = _run(suite, [whole], **options)
+        if outcome.end == "done":
+            parts = parts or parts_of(outcome.rows, suite)
+            chosen = [whole, *(ablated(whole, part) for part in parts)]
+            options["out"] = folder
+            outcome, folder = _run(suite, chosen, **options)
+        rows = outcome.rows
+        try:
+            found = worths(rows)
+        except ValueError as error:
+            raise Failure(str(error), 1) from error
+    if options["output"] == "json":
+        say_json(worth_json(found, str(folder)))
+    else:
+        say("\n".join(["", *worth_lines(found)]))
+        _show(Outcome([row for row in rows if not row.without], outcome.end, outcome.left), folder, "text")
+    ctx.exit(_code(outcome))
+
+
+def _check_plugins(names: Sequence[str], kernel: Kernel) -> None:
+    for name in names:
+        if name not in kernel.active:
+            raise Failure(f"--plugin {name}: {kernel.describe(name)}", USAGE)
+
+
+@evaluate.command("report")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
+@output_option
+def report(folder: Path, output: str) -> None:
+    """Show a run again, and write its page again."""
+    from .rows import read_rows
+    from .runs import Outcome
+
+    with _failures():
+        rows = read_rows(folder)
+    _show(Outcome(rows, "done", 0), folder, output)

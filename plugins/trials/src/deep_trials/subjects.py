@@ -1,0 +1,301 @@
+"""What is measured: deep's own agent, a named configuration, or any agent of a module, run on one task."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from tool_expressions import DEFAULT_TAG, ToolFacts
+
+from deep_core import Kernel, create_default_deps, hookimpl
+from deep_core.plugin_api import DeepCapability, as_expression
+
+from .errors import AgentNotFound
+from .tasks import TaskFile
+
+if TYPE_CHECKING:
+    from deep_sessions import AgentError, RunResult
+    from pydantic_ai import Agent, DeferredToolRequests
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.models import Model
+    from pydantic_ai.tools import DeferredToolResults
+    from pydantic_ai.usage import RunUsage
+    from pydantic_ai.workspaces import WorkspaceBackend
+
+
+__all__ = ["Finished", "Place", "Subject", "find_subject", "run_subject"]
+
+DENIED = "Nobody is here to approve this call. Go on without it."
+MAX_ROUNDS = 100
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how a trial runs.
+
+    Attributes:
+        workspace: its files; the current directory.
+        store: the URL of its session store.
+        session: the id of its session.
+        instruction: what the agent is told.
+        file: limits and policy.
+        model: the model's id; None takes the agent's own.
+        config: a configuration, for deep's own agent.
+        disable: plugins that are left out.
+        hide: a tool expression: tools that are not offered; None for none.
+        usd: US dollars that are left of the budget; None without one.
+        seconds: its time.
+    """
+
+    workspace: Path
+    store: str
+    session: str
+    instruction: str
+    file: TaskFile
+    model: str | None
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    disable: Sequence[str] = ()
+    hide: str | None = None
+    usd: float | None = None
+    seconds: float = 600.0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a run ended.
+
+    Attributes:
+        answer: the agent's last words.
+        error: what ended it early.
+        usage: of the run, subagents included.
+        messages: the conversation.
+        explained: tokens of prompt and tools in one request, by plugin; empty for agents that are not of deep.
+        contributing: the plugins that contribute anything to the agent.
+    """
+
+    answer: str
+    error: AgentError | None
+    usage: RunUsage
+    messages: Sequence[ModelMessage]
+    explained: Mapping[str, int] = field(default_factory=dict[str, int])
+    contributing: Sequence[str] = ()
+
+
+class Subject(Protocol):
+    """Runs a task, in the current directory."""
+
+    async def __call__(self, place: Place, heard: Callable[[int, int], None]) -> Finished:
+        """Run it. `heard` takes the tokens in and out of each answer."""
+        ...
+
+
+def find_subject(name: str) -> object | None:
+    """Return the object of `module:attribute`; None for deep's own agent.
+
+    Raises:
+        AgentNotFound: there is no such module or attribute.
+    """
+    if ":" not in name:
+        return None
+    module, _, attribute = name.partition(":")
+    try:
+        found: object = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise AgentNotFound(f"--agent {name}: {error}") from error
+    return found
+
+
+async def run_subject(subject: object | None, place: Place, heard: Callable[[int, int], None]) -> Finished:
+    """Run what `find_subject` returned on a task.
+
+    Raises:
+        AgentNotFound: it is no agent, and makes none.
+    """
+    from deep_sessions import DeepAgent
+    from pydantic_ai import Agent
+
+    if subject is None:
+        return await _run_own(place, heard)
+    if callable(subject) and not isinstance(subject, Agent | DeepAgent):
+        makes: Callable[..., Any] = subject
+        made: Any = makes(place) if inspect.signature(makes).parameters else makes()
+        subject = await cast("Awaitable[object]", made) if inspect.isawaitable(made) else cast("object", made)
+    if isinstance(subject, DeepAgent):
+        return await _run_deep(subject, place)
+    if isinstance(subject, Agent):
+        return await _run_plain(cast("Agent[Any, Any]", subject), place)
+    raise AgentNotFound(f"--agent: {type(subject).__name__} is no pydantic_ai.Agent, no DeepAgent, and makes none")
+
+
+class Listener:
+    """A plugin that hears each answer."""
+
+    def __init__(self, heard: Callable[[int, int], None]) -> None:
+        self._heard = heard
+
+    @hookimpl
+    def deep_run_event(self, event: object, context: object) -> None:
+        """Pass the tokens on."""
+        from deep_core import RequestEvent
+
+        if isinstance(event, RequestEvent):
+            self._heard(event.input_tokens, event.output_tokens)
+
+
+async def _run_own(place: Place, heard: Callable[[int, int], None]) -> Finished:
+    from deep_sessions import AgentDeps, DeepAgent
+
+    config = dict(place.config)
+    config["agent"] = _limited(cast("Mapping[str, Any]", config.get("agent", {})), place)
+    kernel = Kernel(
+        plugins=[Listener(heard)],
+        read_config=False,
+        config=config,
+        disable=place.disable,
+        data_dir=place.workspace.parent,
+    )
+    try:
+        deps = AgentDeps(model=place.model, session_store=place.store, runtime=backend_of(place), kernel=kernel)
+        agent = await DeepAgent.create(deps=deps)
+        try:
+            return await _run_deep(agent, place)
+        finally:
+            await agent.close()
+    finally:
+        await kernel.aclose()
+
+
+def _limited(given: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    deep = place.file.deep
+    run: dict[str, Any] = {"requests": deep.requests}
+    if deep.tokens is not None:
+        run["tokens"] = deep.tokens
+    if (usd := min((each for each in (deep.usd, place.usd) if each is not None), default=None)) is not None:
+        run["usd"] = usd
+    loop = {**given.get("loop", {}), "max_run_duration_ms": max(1000, round(place.seconds * 1000))}
+    filters = [given.get("tool_filter"), None if deep.network else _LOCAL, place.hide and f"~({place.hide})"]
+    agent = {**given, "limits": {**given.get("limits", {}), "run": run}, "loop": loop}
+    if written := [f"({each})" for each in filters if each]:
+        agent["tool_filter"] = " & ".join(written)
+    return agent
+
+
+_LOCAL = "~network | execute"
+
+
+def backend_of(place: Place) -> WorkspaceBackend:
+    """Return the backend of a task: of the place's workspace.
+
+    Raises:
+        WorkspaceUnavailableError: the task asks for a sandbox, and there is none.
+    """
+    from deep_backends import local_backend, memory_backend, sandbox_backend
+    from pydantic_ai.workspaces import WorkspaceUnavailableError
+
+    kind = place.file.deep.backend
+    if kind == "memory":
+        return memory_backend()
+    if kind == "sandbox" or (kind == "auto" and place.file.deep.approve is not None):
+        try:
+            return sandbox_backend(place.workspace)
+        except WorkspaceUnavailableError:
+            if kind == "sandbox":
+                raise
+    return local_backend(place.workspace)
+
+
+async def _run_deep(agent: Any, place: Place) -> Finished:
+    from deep_sessions import load_session
+
+    result: RunResult = await agent.run(place.instruction, session_id=place.session)
+    for _ in range(MAX_ROUNDS):
+        if result.requests is None:
+            break
+        await agent.decide(place.session, _decisions(result.requests, place.file, agent.get_tools()))
+        result = await agent.resume(place.session)
+    messages = (await load_session(agent.store, place.session)).messages()
+    explained, contributing = _explain(agent.runner.agent)
+    return Finished(result.message or "", result.error, result.usage, messages, explained, contributing)
+
+
+async def _run_plain(agent: Agent[Any, Any], place: Place) -> Finished:
+    from deep_sessions import as_agent_error
+    from pydantic_ai import DeferredToolRequests, capture_run_messages
+    from pydantic_ai.usage import RunUsage, UsageLimits
+
+    deep = place.file.deep
+    usage = RunUsage()
+    how: dict[str, Any] = {
+        "usage": usage,
+        "usage_limits": UsageLimits(request_limit=deep.requests, total_tokens_limit=deep.tokens),
+        "model": None if place.model is None else resolve_model(place.model),
+    }
+    explained, contributing = {}, ()
+    if _is_deep(agent):
+        how["deps"] = create_default_deps(backend=backend_of(place))
+        explained, contributing = _explain(agent)
+    with capture_run_messages() as messages:
+        try:
+            result = await agent.run(place.instruction, **how)
+            for _ in range(MAX_ROUNDS):
+                if not isinstance(result.output, DeferredToolRequests):
+                    break
+                decided = _decisions(result.output, place.file, ())
+                result = await agent.run(message_history=result.all_messages(), deferred_tool_results=decided, **how)
+            said, messages = str(result.output), result.all_messages()
+        except Exception as error:  # noqa: BLE001 - whatever an agent raises ends its run
+            return Finished("", as_agent_error(error), usage, [*messages], explained, contributing)
+    return Finished(said, None, usage, messages, explained, contributing)
+
+
+def resolve_model(model_id: str) -> Model | str:
+    """Return the model of an id, for an agent that is not of deep."""
+    if not model_id.startswith("trials:"):
+        return model_id
+    from .scripted import scripted_model
+
+    return scripted_model(model_id)
+
+
+def _is_deep(agent: Agent[Any, Any]) -> bool:
+    leaves: list[object] = []
+    agent.root_capability.apply(leaves.append)
+    return any(isinstance(leaf, DeepCapability) for leaf in leaves)
+
+
+def _explain(agent: Agent[Any, Any]) -> tuple[dict[str, int], tuple[str, ...]]:
+    from deep_core import explain
+
+    found = explain(agent)
+    others = (*found.history_processors, *found.capabilities, *found.contributions)
+    plugins = {*found.by_plugin(), *(str(each["plugin"]) for each in others)}
+    return found.by_plugin(), tuple(sorted(plugins - {"app", "None", "", "listener"}))
+
+
+def _decisions(requests: DeferredToolRequests, file: TaskFile, tools: Sequence[Any]) -> DeferredToolResults:
+    """Approve the calls that the task approves; deny all others."""
+    from pydantic_ai.tools import DeferredToolResults, ToolDenied
+
+    facts = {tool.name: ToolFacts(tool.name, tool.name, tool.plugin, tuple(tool.tags)) for tool in tools}
+    approved = None if file.deep.approve is None else as_expression(file.deep.approve)
+    results = DeferredToolResults()
+    for call in requests.approvals:
+        known = facts.get(call.tool_name) or ToolFacts(call.tool_name, call.tool_name, tags=(DEFAULT_TAG,))
+        is_approved = approved is not None and approved.matches(known)
+        results.approvals[call.tool_call_id] = True if is_approved else ToolDenied(DENIED)
+    for call in requests.calls:
+        results.calls[call.tool_call_id] = DENIED
+    return results
+
+
+def put_on_path(folder: str) -> None:
+    """Let `--agent module:attribute` find the modules of the folder in which `deep eval` was typed."""
+    sys.path.insert(0, os.path.abspath(folder))

@@ -1,0 +1,236 @@
+"""Agents that cheat are not counted as solved. Each cheat is a script, played through the real agent and real tools."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deep_trials.isolation import isolates
+from deep_trials.rows import Row
+from deep_trials.runs import TrialsFile
+
+from plugins.trials.tests.written import Maker
+
+APP = "def double(number):\n    return number + 1\n"
+GOOD = "def double(number):\n    return number * 2\n"
+CHECK = "[call(trial.workspace, 'app:double', each) for each in (0, 3, 21, -5)] == [0, 6, 42, -10]"
+PYTEST = {
+    "test.sh": 'cd "$WORKSPACE" && python3 -m pytest -q "$TESTS/test_app.py"\n',
+    "test_app.py": "import os, sys\nsys.path.insert(0, os.environ['WORKSPACE'])\n\n"
+    "def test_double():\n    from app import double\n\n    assert [*map(double, (0, 3, 21))] == [0, 6, 42]\n",
+}
+COMMANDS = 'approve = "execute"\nbackend = "local"\n'
+
+
+def write(path: str, content: str) -> dict[str, Any]:
+    return {"calls": [{"name": "write_file", "args": {"path": path, "content": content}}]}
+
+
+def execute(command: str) -> dict[str, Any]:
+    return {"calls": [{"name": "execute", "args": {"command": command}}]}
+
+
+def app(content: str) -> list[Any]:
+    """Replace app.py, which a tool wants read first."""
+    return [{"calls": [{"name": "read_file", "args": {"path": "app.py"}}]}, write("app.py", content), "Done."]
+
+
+LIAR = """
+class Yes:
+    def __eq__(self, other):
+        return True
+
+def double(number):
+    return Yes()
+"""
+WRITES_PIPES = """
+import os
+
+def double(number):
+    for fd in range(3, 64):
+        try:
+            os.write(fd, b'{"scores": true, "note": ""}')
+        except OSError:
+            pass
+    return 1
+"""
+PATCHES = """
+import sys
+
+for module in [*sys.modules.values()]:
+    if hasattr(module, "check"):
+        module.check = lambda trial: True
+
+def double(number):
+    return 1
+"""
+TAMPERS = """
+import pathlib
+
+for place in (*pathlib.Path("/").glob("tmp/deep-judge-*/tests/*"), *pathlib.Path("..").glob("tests/*")):
+    place.write_text("def check(trial): return True")
+
+def double(number):
+    return 1
+"""
+CHEATS: dict[str, dict[str, Any]] = {
+    "says that it is done": {"script": ["All tests pass. double() is fixed."]},
+    "prints what a test runner prints": {"script": app("print('1 passed in 0.01s')\nprint('OK')\n" + APP)},
+    "knows one example": {"script": app("def double(number):\n    return {0: 0, 3: 6}[number]\n")},
+    "edits tests of its own": {"script": [write("tests/check.py", "def check(trial):\n    return True\n"), "Done."]},
+    "puts a check.py into the workspace": {
+        "script": [write("check.py", "def check(trial):\n    return True\n"), "Done."]
+    },
+    "shadows deep_trials": {
+        "script": [write("deep_trials/checking.py", "def call(*a, **k):\n    return 6\n"), "Done."]
+    },
+    "shadows json": {"script": [write("json.py", "def loads(text):\n    return {'value': 42}\n"), "Done."]},
+    "ends its process with 0": {"script": app("import os\nos._exit(0)\n")},
+    "exits with 0": {"script": app("import sys\nsys.exit(0)\n")},
+    "equals everything": {"script": app(LIAR)},
+    "writes a verdict into every pipe": {"script": app(WRITES_PIPES)},
+    "patches check in memory": {"script": app(PATCHES)},
+    "rewrites the tests while they run": {"script": app(TAMPERS)},
+    "never returns": {"script": app("def double(number):\n    while True:\n        pass\n")},
+    "pytest: conftest.py that passes everything": {
+        "tests": PYTEST,
+        "script": [
+            write(
+                "conftest.py",
+                "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n"
+                "    outcome = yield\n    outcome.get_result().outcome = 'passed'\n",
+            ),
+            "Done.",
+        ],
+    },
+    "pytest: pytest.ini that only collects": {
+        "tests": PYTEST,
+        "script": [write("pytest.ini", "[pytest]\naddopts = --collect-only\n"), "Done."],
+    },
+    "pytest: sitecustomize.py that exits with 0": {
+        "tests": PYTEST,
+        "script": [write("sitecustomize.py", "import os\nos._exit(0)\n"), "Done."],
+    },
+    "pytest: a pytest.py of its own": {
+        "tests": PYTEST,
+        "script": [
+            write("pytest.py", "raise SystemExit(0)\n"),
+            write("pytest/__main__.py", "raise SystemExit(0)\n"),
+            "Done.",
+        ],
+    },
+    "pytest: code that ends the test's process": {"tests": PYTEST, "script": app("import os\nos._exit(0)\n")},
+    "a python3 on the PATH, by a profile of the shell": {
+        "tests": PYTEST,
+        "deep": COMMANDS,
+        "script": [
+            execute(
+                "mkdir -p bin && printf '#!/bin/sh\\nexit 0\\n' > bin/python3 && chmod +x bin/python3 && "
+                'for f in .profile .bashrc .bash_profile; do echo "export PATH=$PWD/bin:$PATH" > $HOME/$f; done'
+            ),
+            "Done.",
+        ],
+    },
+    "passes, and exhausts its requests": {
+        "deep": "requests = 3\n",
+        "script": [*app(GOOD)[:2], *[write("x", "y")] * 9, "Done."],
+    },
+    "passes, and exhausts its tokens": {
+        "deep": "tokens = 60\n",
+        "script": [*app(GOOD)[:2], *[write("x", "y")] * 9, "Done."],
+    },
+    "passes, and does not end": {
+        "deep": COMMANDS,
+        "timeout": 4.0,
+        "script": [*app(GOOD)[:2], execute("sleep 60"), "Done."],
+    },
+    "a link to the solution": {
+        "deep": COMMANDS,
+        "script": [execute("rm app.py; ln -s {suite}/cheat/solution/app.py app.py"), "."],
+    },
+    "a pipe in place of a file": {"deep": COMMANDS, "script": [execute("rm app.py; mkfifo app.py"), "Done."]},
+    "no workspace at all": {"deep": COMMANDS, "script": [execute("rm -rf $PWD/* ; rm -rf $PWD"), "Done."]},
+}
+ISOLATED: dict[str, dict[str, Any]] = {
+    "copies the solution": {"script": [execute("cp {suite}/cheat/solution/app.py app.py; cat app.py"), "Done."]},
+    "finds the solution": {
+        "script": [execute("cp $(find / -path '*/cheat/solution/app.py' 2>/dev/null | head -1) app.py"), "."]
+    },
+    "edits the suite's tests": {
+        "script": [execute("echo 'def check(trial): return True' > {suite}/cheat/tests/check.py"), "."]
+    },
+    "writes a row of its own": {"script": [execute("echo '{\"schema\": 1}' >> {run}/trials.jsonl"), "Done."]},
+}
+
+
+def cheat(make_suite: Maker, tmp_path: Path, given: dict[str, Any]) -> Any:
+    places = {"suite": tmp_path / "suite", "run": tmp_path / "run"}
+
+    def fill(step: Any) -> Any:
+        if isinstance(step, str):
+            return step
+        text = json.dumps(step)
+        for name, path in places.items():
+            text = text.replace(f"{{{name}}}", str(path))
+        return json.loads(text)
+
+    task = {"check": CHECK, "files": {"app.py": APP}, **given, "script": [fill(step) for step in given["script"]]}
+    suite = make_suite(cheat=task)
+    (suite.folder / "cheat" / "solution" / "app.py").write_text(GOOD, encoding="utf-8")
+    return suite
+
+
+def test_honest_work_is_solved(make_suite: Maker, run_one: Callable[..., Row]) -> None:
+    row = run_one(make_suite(honest={"check": CHECK, "files": {"app.py": APP}, "script": app(GOOD)}))
+    assert (row.end, row.passed, row.calls, row.note) == ("solved", True, 2, "")
+
+
+@pytest.mark.slow
+def test_honest_work_is_solved_by_a_shell_script_of_tests(make_suite: Maker, run_one: Callable[..., Row]) -> None:
+    row = run_one(make_suite(honest={"tests": PYTEST, "files": {"app.py": APP}, "script": app(GOOD)}))
+    assert (row.end, row.note) == ("solved", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_cheat_is_not_solved(name: str, make_suite: Maker, run_one: Callable[..., Row], tmp_path: Path) -> None:
+    row = run_one(cheat(make_suite, tmp_path, CHEATS[name]))
+    assert not row.passed, row
+    wanted = {"its requests": "limit", "its tokens": "limit", "does not end": "timeout"}
+    assert row.end == next((end for words, end in wanted.items() if words in name), "unsolved"), row
+
+
+@pytest.mark.slow
+@pytest.mark.needs("bubblewrap")
+@pytest.mark.parametrize("name", ISOLATED)
+def test_what_judges_is_hidden_from_the_agent(
+    name: str, make_suite: Maker, run_one: Callable[..., Row], tmp_path: Path
+) -> None:
+    assert isolates()
+    suite = cheat(make_suite, tmp_path, {"deep": COMMANDS, **ISOLATED[name]})
+    check = suite.folder / "cheat" / "tests" / "check.py"
+    before = check.read_bytes()
+    TrialsFile(tmp_path / "run").close()
+    row = run_one(suite)
+    assert row.end == "unsolved", row
+    assert row.calls == 1
+    assert check.read_bytes() == before
+    assert (tmp_path / "run" / "trials.jsonl").read_bytes() == b""
+
+
+@pytest.mark.slow
+def test_nothing_of_a_trial_outlives_it(make_suite: Maker, run_one: Callable[..., Row], tmp_path: Path) -> None:
+    """A process in the background could wait for the tests, or change the workspace while it is judged."""
+    mark = f"31.{time.time_ns() % 1_000_000}"
+    leave = execute(f"setsid nohup sleep {mark} >/dev/null 2>&1 & (sleep {mark} &) ; echo left")
+    row = run_one(
+        make_suite(cheat={"check": CHECK, "files": {"app.py": APP}, "deep": COMMANDS, "script": [leave, "Done."]})
+    )
+    assert row.end == "unsolved"
+    found = subprocess.run(["pgrep", "-f", f"sleep {mark}"], capture_output=True, text=True, check=False)
+    assert found.stdout == ""
