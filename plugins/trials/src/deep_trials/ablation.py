@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from .comparing import compare
@@ -95,7 +96,7 @@ def worths(rows: Sequence[Row]) -> list[Worth]:
         found.append(
             Worth(
                 part=part,
-                tokens=_prompt(whole) - _prompt(rest),
+                tokens=_cost(part, whole, rest),
                 tasks=said.tasks,
                 with_it=said.second_rate,
                 without=said.first_rate,
@@ -111,10 +112,18 @@ def worths(rows: Sequence[Row]) -> list[Worth]:
     return sorted(found, key=lambda each: (-each.difference, -each.tokens, each.part))
 
 
-def _prompt(rows: Sequence[Row]) -> int:
-    """Return the tokens of prompt and tools in a request. Tasks differ, as where one has skills: the mean."""
-    measured = [row.prompt for row in rows if row.prompt]
-    return round(sum(measured) / len(measured)) if measured else 0
+def _cost(part: str, whole: Sequence[Row], rest: Sequence[Row]) -> int:
+    """Return the tokens that a part adds to a request. Tasks differ, as where one has skills: the mean."""
+    if ":" not in part:
+        return round(_mean(row.plugins.get(part, 0) for row in whole if row.prompt))
+    # A trial's folder is named in what deep-sessions says of the workspace, and names differ in length.
+    sums = [_mean(row.prompt - row.plugins.get("sessions", 0) for row in rows if row.prompt) for rows in (whole, rest)]
+    return round(sums[0] - sums[1])
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = [*values]
+    return fmean(listed) if listed else 0.0
 
 
 def _only(these: Iterable[Row], others: Iterable[Row]) -> list[str]:

@@ -122,7 +122,8 @@ class Comparison:
             word = "more" if self.difference > 0 else "fewer"
             return f"{self.second} solves {word} than {self.first}: {rates}"
         size = abs(self.difference) or SMALLEST
-        return f"no difference shown ({rates}); for one of {size * 100:.0f} points, n = {self.needed:,} would be needed"
+        shown = f"no difference shown ({rates})"
+        return f"{shown}; to show one of {size * 100:.0f} points, n = {self.needed:,} would be needed"
 
 
 def by_contender(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -163,7 +164,7 @@ def summarize(who: str, rows: Sequence[Row]) -> Summary:
         k=k,
         all_of_k=fmean(pass_all(sum(each), len(each), k) for each in tasks.values()) if tasks else math.nan,
         any_of_k=fmean(pass_any(sum(each), len(each), k) for each in tasks.values()) if tasks else math.nan,
-        ends=Counter(row.end for row in rows),
+        ends=dict(Counter(row.end for row in rows)),
         tokens=_mean(row.tokens_in + row.tokens_out for row in counted),
         prompt=_mean(row.prompt for row in counted if row.prompt),
         usd=fmean(priced) if priced else None,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .comparing import by_contender
-from .reports import LEGEND, as_text, columns, summaries
+from .reports import LEGEND, columns, summaries, verdicts
 from .rows import Row
 
 __all__ = ["page_of", "write_page"]
@@ -32,13 +32,16 @@ h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.125rem; margin: 
 p { margin: .25rem 0; } .soft { color: var(--soft); font-size: .875rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .4rem .75rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; padding-left: 0; } th { font-weight: 600; color: var(--soft); }
+th:first-child, td:first-child { text-align: left; padding-left: 0; } th { font-weight: 600; color: var(--soft);
+  white-space: normal; vertical-align: bottom; }
 td.cells { text-align: center; } td.cells a { display: inline-block; min-width: 2.75rem;
   min-height: 2rem; padding: .25rem .5rem; margin: .125rem; border-radius: .375rem; font-size: .875rem;
   text-decoration: none; }
 .solved { background: var(--good-back); color: var(--good); }
 .unsolved { background: var(--bad-back); color: var(--bad); }
 .other { background: var(--odd-back); color: var(--odd); }
+a { color: inherit; } p { max-width: 48rem; }
+@media (max-width: 480px) { th, td { padding: .4rem .5rem; } td:first-child { white-space: normal; min-width: 8rem; } }
 a:focus-visible, summary:focus-visible { outline: 3px solid #3b82f6; outline-offset: 2px; }
 section.trial { border: 1px solid var(--line); border-radius: .5rem; padding: .75rem 1rem; margin: .75rem 0;
   scroll-margin: 1rem; }
@@ -64,8 +67,7 @@ def page_of(rows: Sequence[Row], folder: Path) -> str:
     """Return the page. What a model, a file or a tool wrote is escaped."""
     title = f"{rows[0].suite}: {len({row.task for row in rows})} tasks, {len(rows)} trials"
     ids = {row.key: f"t{number}" for number, row in enumerate(rows, 1)}
-    words = as_text(rows)
-    said = [line for line in words if " solves " in line or line.startswith("no difference shown")]
+    said = verdicts(rows)
     body = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="soft">{escape(_when(rows))}</p>',

@@ -10,7 +10,7 @@ from typing import Any
 from .comparing import Comparison, Summary, by_contender, compare, summarize
 from .rows import Row
 
-__all__ = ["as_json", "as_markdown", "as_text", "comparison_json", "comparison_lines", "table"]
+__all__ = ["as_json", "as_markdown", "as_text", "comparison_json", "comparison_lines", "table", "verdicts"]
 
 MOST = 20
 """Most lines of tasks that were not solved; the page has all."""
@@ -93,9 +93,14 @@ def as_text(rows: Sequence[Row]) -> list[str]:
         lines += ["", "not solved:", *bad]
     if lost := [row for row in rows if not row.counts]:
         lines += ["", f"{len(lost)} trials say nothing about the agent: the harness or the provider failed"]
-    if len(found) > 1:
-        lines += ["", *(_said(first, second) for first, second in _pairs(rows))]
+    if said := verdicts(rows):
+        lines += ["", *said]
     return lines
+
+
+def verdicts(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence for each contender but the first, which it is compared with."""
+    return [_said(first, second) for first, second in _pairs(rows)]
 
 
 def _pairs(rows: Sequence[Row]) -> list[tuple[Sequence[Row], Sequence[Row]]]:
@@ -105,7 +110,8 @@ def _pairs(rows: Sequence[Row]) -> list[tuple[Sequence[Row], Sequence[Row]]]:
 
 def _said(first: Sequence[Row], second: Sequence[Row]) -> str:
     try:
-        return compare(first, second).sentence
+        found = compare(first, second)
+        return found.sentence if found.is_shown else f"{found.first} and {found.second}: {found.sentence}"
     except ValueError as error:
         return f"{second[0].who}: {error}"
 
@@ -117,8 +123,8 @@ def as_markdown(rows: Sequence[Row]) -> str:
     tasks = [*dict.fromkeys(row.task for row in rows)]
     lines = [f"# {rows[0].suite}", "", *_markdown(titles, cells), "", f"{LEGEND}."]
     lines += ["", *_markdown(["task", *who], [[task, *(cell(rows, task, each) for each in who)] for task in tasks])]
-    if len(who) > 1:
-        lines += ["", *(f"- {_said(first, second)}" for first, second in _pairs(rows))]
+    if said := verdicts(rows):
+        lines += ["", *(f"- {each}" for each in said)]
     return "\n".join(lines) + "\n"
 
 
