@@ -136,10 +136,9 @@ class SessionState:
 
     def get(self, key: StateSlot[T] | str, default: Any = None) -> Any:
         """Return a slot's value, or `default` if no plugin owns a slot of that name."""
-        try:
-            return self[key]
-        except KeyError:
-            return default
+        # Asked before it is read: an error's suggestion costs more than ten slots (deep-summarization asks each turn).
+        known = isinstance(key, StateSlot) or key in self._slots or key in self.kernel.slots
+        return self[key] if known else default
 
     def names(self) -> Iterator[str]:
         """Yield the names of the slots that are in use or loaded."""
