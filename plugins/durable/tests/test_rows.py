@@ -79,6 +79,26 @@ def test_a_refusal_from_before_the_providers_return_begins_no_second_outage(
     assert caplog.text.count("is down, and its sessions wait") == 2
 
 
+def test_the_end_of_an_outage_is_told_though_whoever_noted_it_was_stopped(
+    store: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A probe that completes at once stops whoever notes its answer."""
+
+    async def work(queue: Queue, worker: int) -> None:
+        await queue.enqueue("one")
+        await queue.claim(worker, 1, provider="p")
+        await queue.settle(worker, "one", Waits("p", "503"), patience=Patience(first=0.0))
+        assert await queue.claim(worker, 1, provider="p") == {"one": True}
+        noting = asyncio.ensure_future(queue.answered("one"))
+        while not noting.done():
+            await asyncio.sleep(0)
+            noting.cancel()
+        assert await queue.outages() == []
+
+    with_queue(store, work)
+    assert caplog.text.count("answers again") == 1
+
+
 def test_a_session_that_takes_a_step_between_failures_is_not_set_aside(store: str) -> None:
     async def work(queue: Queue, worker: int) -> None:
         await queue.enqueue("one")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from .served import SECONDS, Served
+from tests.stubs import Failure, Script, ScriptedModel, Turn
+
+from .served import SECONDS, Served, serving
 
 FORGED = {"path": "forged.txt", "content": "mine"}
 
@@ -48,6 +51,31 @@ def test_a_made_up_call_with_its_approval_runs_nothing(served: Served, http: htt
     assert "decides 1 call(s) that this session does not ask about" in answer.text
     assert not (served.folder / "forged.txt").exists()
     assert http.get(f"/api/sessions/{session}").json()["status"] == "idle"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", [ag_ui, vercel])
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (Turn(text="once upon", finish="length"), "This answer is not whole: the answer was cut at the model's limit"),
+        (Turn(text="once upon", finish="content_filter"), "the provider's content filter ended the answer"),
+        (Failure(400, "the account is locked"), "the account is locked"),
+    ],
+)
+def test_a_client_reads_that_an_answer_is_not_whole_or_that_the_run_failed(
+    tmp_path: Path, protocol: Any, answer: Any, words: str
+) -> None:
+    model = ScriptedModel(Script(answer, then="more").play())
+    with (
+        serving(tmp_path, models=lambda _: model) as served,
+        httpx.Client(base_url=served.url, headers=served.headers, timeout=SECONDS, trust_env=False) as http,
+    ):
+        body = protocol(http.post("/api/sessions").json()["id"])
+        body |= {"messages": body["messages"][:1]} | ({"resume": []} if protocol is ag_ui else {})
+        text = http.post(f"/{protocol.__name__.replace('_', '-')}", json=body).text
+        assert words in text
+        assert ("delta" in text.lower()) is isinstance(answer, Turn)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ in a process. Only a death alone counts against a session.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -55,11 +56,15 @@ class Queue:
                 self._create(statements)
             return work(statements)
 
-        result = await self._database.do(transaction)
-        self._has_tables = True
-        for line in told:
-            logger.warning(line)
-        return result
+        def tell(done: asyncio.Future[T]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                self._has_tables = True
+                for line in told:
+                    logger.warning(line)
+
+        doing = asyncio.ensure_future(self._database.do(transaction))
+        doing.add_done_callback(tell)
+        return await asyncio.shield(doing)  # who is cancelled meanwhile must not keep from saying what was done
 
     def _create(self, run: Statements) -> None:
         if not self._database.has_table(run.run, f"{self._database.prefix}clock"):

@@ -184,7 +184,7 @@ class Turn:
                         yield AgentRunResultEvent(AgentRunResult(requests))
                         return
                 elif event.kind in ("run_ended", "run_interrupted"):
-                    for each in view.close():
+                    for each in view.end(_field(event, "words")):
                         yield each
                     _check_end(event)
                     yield AgentRunResultEvent(AgentRunResult(view.text))
@@ -305,6 +305,14 @@ class _View:
         for call in (*requests.approvals, *requests.calls):
             if call.tool_call_id not in self._calls:
                 yield from self.call(call)
+
+    def end(self, words: str) -> Iterator[NativeEvent]:
+        """End the answer, and say why it is not whole; "" for one that is."""
+        yield from self.close()
+        if words:
+            text = f"\n\nThis answer is not whole: {words}\n"
+            yield from self._add(TextPart(text), TextPartDelta(content_delta=text))
+            yield from self.close()
 
     def close(self) -> Iterator[NativeEvent]:
         """End the part that is open."""
