@@ -281,6 +281,28 @@ def test_an_observer_can_never_break_a_run(observer: Any) -> None:
     assert len(ear.heard) == len(kernel.incidents)  # all others hear of everything
 
 
+def test_a_run_that_is_cancelled_while_an_observer_waits_ends() -> None:
+    async def cancel() -> None:
+        entered = asyncio.Event()
+
+        async def waits(event: RunEvent) -> None:
+            if not entered.is_set():
+                entered.set()
+                await asyncio.Event().wait()
+
+        kernel = kernel_of(plugin("slow", run_event=waits))
+        under_way = asyncio.ensure_future(
+            kernel.create_agent(scripted("done")).run("go", deps=create_default_deps(kernel=kernel))
+        )
+        await entered.wait()
+        under_way.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await under_way
+        assert [*kernel.incidents] == []
+
+    asyncio.run(cancel())
+
+
 def test_every_event_is_public_and_on_the_page_of_events() -> None:
     events = {kind.__name__ for kind in deep_core.RunEvent.__subclasses__() if kind.__module__.startswith("deep_core.")}
     page = Path(deep_core.__file__).parents[1].joinpath("docs", "reference", "events.md").read_text("utf-8")
