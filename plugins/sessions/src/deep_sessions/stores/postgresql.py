@@ -141,6 +141,9 @@ class PostgresqlStore(SessionStore):
         return await self._server.write(work, undo=lambda lease: partial(self._release, lease))
 
     def _acquire(self, session_id: str, holder: str | None, ttl: float, create: bool, db: Database) -> Lease:
+        # The lock is this process's: it says nothing about a holder with another name. It is taken before the row is
+        # read, because who reads keeps others from a lock that is free until its transaction ends.
+        lock = self._server.own_lock() if holder in (None, this_process()) else None
         if create:
             query = (
                 "INSERT INTO deep_sessions (id, owner, status, created_at, updated_at) SELECT %s, %s, 'idle', t, t "
@@ -150,8 +153,6 @@ class PostgresqlStore(SessionStore):
         row = self._find(db, session_id, lock=True)
         if row.runner is not None and row.fence not in self._unreleased:
             raise busy(session_id, row.runner, row.seconds)
-        # The lock is this process's: it says nothing about a holder with another name.
-        lock = self._server.own_lock() if holder in (None, this_process()) else None
         holder = holder or this_process()
         query = (
             "UPDATE deep_sessions SET fence = nextval('deep_sessions_fence'), holder = %s, lock = %s, "
@@ -164,9 +165,9 @@ class PostgresqlStore(SessionStore):
         await self._server.write(partial(self._renew, lease))
 
     def _renew(self, lease: Lease, db: Database) -> None:
+        if lease.holder == this_process():
+            self._server.own_lock()  # before the row is read, as in `_acquire`
         row = self._held(db, lease)
-        if row.lock is not None:
-            self._server.own_lock()
         query = f"UPDATE deep_sessions SET ends = {NOW} + %s, boot = %s, until = %s WHERE key = %s"
         run(db, query, (*_lasting(lease.ttl), row.key))
 

@@ -243,6 +243,7 @@ class PostgresqlServer:
             connection.execute("SELECT pg_advisory_lock(%s)", (SCHEMA_LOCK,))
             try:
                 with connection.transaction():
+                    connection.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE")  # as in WRITE
                     self._migrate(connection, self._version(connection))
             finally:
                 connection.execute("SELECT pg_advisory_unlock(%s)", (SCHEMA_LOCK,))
