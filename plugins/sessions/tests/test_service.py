@@ -21,9 +21,11 @@ from deep_sessions import (
     AgentDeps,
     Commit,
     DeepAgent,
+    Delta,
     Event,
     Lease,
     MemoryStore,
+    Message,
     NotPending,
     SessionBusy,
     SessionNotFound,
@@ -36,11 +38,11 @@ from deep_sessions import (
     title_of,
 )
 from deep_sessions import feed as feeds
-from deep_sessions.events import RunInterrupted, UsageAdded, events_of
+from deep_sessions.events import RequestRetried, RunInterrupted, UsageAdded, events_of
 from deep_sessions.fold import fold
 from deep_sessions.journal import Journal
 from pydantic_ai import RunContext, Tool
-from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.exceptions import ModelHTTPError, ToolFailed
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -890,3 +892,54 @@ async def test_a_session_has_the_beginning_of_its_first_message_as_a_title() -> 
         assert await title_of(store, "s") == "Good morning " + "x" * 47
         with pytest.raises(SessionNotFound):
             await title_of(store, "ghost")
+
+
+async def test_a_request_that_is_sent_again_is_told_and_its_run_goes_on() -> None:
+    asked: list[int] = []
+
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        asked.append(1)
+        if len(asked) == 1:
+            raise ModelHTTPError(503, "m")
+        yield "Half" if len(asked) == 2 else "Whole"
+        if len(asked) == 2:
+            raise ConnectionResetError("reset")
+
+    config = {"model": {"retry": {"backoff_ms": 1}}}
+    kernel = Kernel(plugins=[deep_sessions], discover=False)
+    deps = AgentDeps(model=FunctionModel(stream_function=stream), kernel=kernel)
+    async with Sessions(await DeepAgent.create(config=config, deps=deps)) as sessions:
+        told: list[RequestRetried] = []
+        await sessions.send("s", "go")
+        async with aclosing(sessions.stream("s")) as events:
+            async for event in events:
+                if isinstance(event, RequestRetried):
+                    told.append(event)
+                elif event.kind == "run_ended":
+                    break
+        result = await sessions.wait("s")
+        assert result is not None
+        assert (result.status, result.message) == ("completed", "Whole")
+    assert [(event.code, event.replaces) for event in told] == [("unavailable", False), ("cut", True)]
+    assert [event.words for event in told] == [
+        "the provider is not available; again at once",
+        "the connection ended before the answer did; again at once; the answer begins again",
+    ]
+
+
+async def test_a_stream_says_where_the_message_begins_again() -> None:
+    asked: list[int] = []
+
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        asked.append(1)
+        yield "Half" if len(asked) == 1 else "Who"
+        if len(asked) == 1:
+            raise ConnectionResetError("reset")
+        yield "le"
+
+    config = {"model": {"retry": {"backoff_ms": 1}}}
+    kernel = Kernel(plugins=[deep_sessions], discover=False)
+    deps = AgentDeps(model=FunctionModel(stream_function=stream), kernel=kernel)
+    agent = await DeepAgent.create(config=config, deps=deps)
+    items = [item async for item in agent.run_stream("go")]
+    assert items[:-1] == [Delta("Half"), Delta("Who", again=True), Delta("le"), Message("Whole")]

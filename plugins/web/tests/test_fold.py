@@ -74,6 +74,9 @@ def histories(draw: st.DrawFn) -> list[Event]:
         for _ in range(draw(st.integers(0, 3))):
             for piece in draw(st.lists(TEXT, max_size=2)):
                 history.live("thinking_added", text=piece)
+            if draw(st.integers(0, 4)) == 0:
+                history.live("text_added", text=draw(TEXT))
+                history.live("request_retried", words="again at once", replaces=True)
             pieces = draw(st.lists(TEXT, max_size=4))
             for piece in pieces:
                 history.live("text_added", text=piece)
@@ -117,6 +120,18 @@ def test_a_restart_of_the_server_takes_nothing_off_the_page(fold: Fold, events: 
 
 def same(item: dict[str, Any], other: dict[str, Any]) -> bool:
     return (item["kind"], item["text"]) == (other["kind"], other["text"])
+
+
+def test_an_answer_that_was_cut_is_replaced_by_the_next_one(fold: Fold) -> None:
+    history = History()
+    history.stored("run_started", text="Hello")
+    history.live("request_retried", words="is overloaded; again in 8 s", replaces=False)
+    history.live("text_added", text="Good mor")
+    history.live("request_retried", words="ended; again at once", replaces=True)
+    history.live("text_added", text="Good day.")
+    history.stored("message_added", role="assistant", text="Good day.")
+    texts = [item["text"] for item in fold(history.events)["items"]]
+    assert texts == ["Hello", "is overloaded; again in 8 s", "ended; again at once", "Good day."]
 
 
 def test_text_that_was_cut_off_stays_above_the_new_answer(fold: Fold) -> None:

@@ -137,6 +137,12 @@ class Translator:
     def _thinking_added(self, event: Any) -> Iterator[Any]:
         yield update_agent_thought_text(event.text)
 
+    def _request_retried(self, event: Any) -> Iterator[Any]:
+        if event.depth:
+            return
+        self._written = ""  # what was said of the answer stays on the screen; the next one begins again below
+        yield update_agent_message_text(f"\n\n({event.words})\n\n")
+
     def _message_added(self, event: Any) -> Iterator[Any]:
         if event.depth:
             return  # what a subagent says is in the result of its call

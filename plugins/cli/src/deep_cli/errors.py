@@ -111,6 +111,10 @@ def _explain(error: BaseException, model: str) -> ErrorLine:
         return _provider_error(error, model)
     if isinstance(error, exceptions.UnexpectedModelBehavior):
         return ErrorLine(f"{model} gave an unusable answer: {_text(error)}; try again, or another --model")
+    from deep_sessions import AgentError
+
+    if isinstance(error, AgentError):
+        return ErrorLine(one_line(error.message, WIDTH))
     if _from_metadata(error):
         return ErrorLine(f"the metadata of a package cannot be read ({_text(error)}); deep doctor says which one")
     return ErrorLine(f"{type(error).__name__}: {_text(error)}")

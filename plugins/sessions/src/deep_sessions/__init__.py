@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from .requests.breaker import Breaker, BreakerState, breaker_of, breakers
     from .requests.ends import NOT_WHOLE, End, end_of_error, end_of_response, words_of_end
     from .requests.patience import patience
+    from .requests.sending import wait_words
     from .results import AgentState, Delta, Message, RunResult, ToolSummary
     from .run_request import RunRequest
     from .runner import Runner
@@ -185,6 +186,7 @@ __all__ = [
     "this_process",
     "title_of",
     "transaction",
+    "wait_words",
     "words_of_end",
     "write_prompt",
 ]
@@ -238,6 +240,7 @@ __getattr__, __dir__ = lazy_exports(
         "requests.breaker": ["Breaker", "BreakerState", "breaker_of", "breakers"],
         "requests.patience": ["patience"],
         "requests.ends": ["NOT_WHOLE", "End", "end_of_error", "end_of_response", "words_of_end"],
+        "requests.sending": ["wait_words"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
         "manage": ["create", "delete", "export", "fork", "load_session", "rename", "retain", "rewind", "title_of"],
         "outcome": ["Outcome"],

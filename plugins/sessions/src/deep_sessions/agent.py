@@ -17,6 +17,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import (
     ModelMessage,
     ModelResponse,
+    PartStartEvent,
     TextPart,
     UserContent,
 )
@@ -403,13 +404,21 @@ class DeepAgent:
 
         async def handle(ctx: RunContext[Any], events: AsyncIterable[object]) -> None:
             texts: list[str] = []
+            begun, again = set[int](), False
             async for event in events:
                 if ctx.deps.depth:
                     continue
+                if isinstance(event, PartStartEvent):
+                    if event.index in begun:  # the answer was cut, and another one replaces it
+                        again = bool(texts)
+                        texts.clear()
+                        begun.clear()
+                    begun.add(event.index)
                 text = text_of(event)
                 if text:
                     texts.append(text)
-                    items.put_nowait(Delta(text))
+                    items.put_nowait(Delta(text, again))
+                    again = False
             if texts:
                 items.put_nowait(Message("".join(texts)))
 

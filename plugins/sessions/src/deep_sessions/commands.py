@@ -93,6 +93,7 @@ def show(session_id: str, owner: str | None, store: str | None, as_json: bool) -
         return fold(await opened.load(session_id))
 
     state = _with_store(store, owner, look)
+    state.keep_prompt()  # also the message of a run that no model has answered yet
     messages = state.messages()
     waiting = pending_calls(state)
     lines = [*_transcript(messages)]
@@ -104,6 +105,9 @@ def show(session_id: str, owner: str | None, store: str | None, as_json: bool) -
     say(f"{_line(state.info.id)}  {_shown_status(state.info)}, {_ago(state.info.updated_at)}")
     for role, text in lines:
         say("\n", (role, "bold"), f"\n{text}")
+    if state.run is not None and state.run.status == "failed":
+        why = _line((state.run.error or {}).get("message", ""))
+        say(f"\nfailed: {why}; try it again: deep run --session {_line(state.info.id)} --retry")
     for call in waiting:
         kind = "approval" if state.run and state.run.requests and call in state.run.requests.approvals else "an answer"
         say(f"\nwaits for {kind}: {_line(call.tool_name)} {_line(call.args_as_json_str())}")

@@ -219,7 +219,7 @@ def as_agent_error(error: BaseException) -> AgentError:
     from deep_core import PluginError
     from deep_core.plugin_api import describe_error
 
-    from .requests.ends import end_of_error
+    from .requests.ends import end_of_error, words_of_error
 
     if isinstance(error, AgentError):
         return error
@@ -232,7 +232,7 @@ def as_agent_error(error: BaseException) -> AgentError:
     elif isinstance(error, exceptions.UsageLimitExceeded):
         found = LimitExceeded(text)
     elif (end := end_of_error(error)) is not None:
-        found = ModelError(text, end=end)
+        found = ModelError(words_of_error(error, end) or text, end=end)
     elif isinstance(error, exceptions.UnexpectedModelBehavior):
         found = ModelError(text)
     elif isinstance(error, exceptions.UserError | PluginError):

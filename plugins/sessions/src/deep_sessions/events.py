@@ -138,8 +138,8 @@ class UsageAdded(Event):
 class RequestRetried(Event):
     """A request failed and is sent again: to `model` after `seconds`, or if they are 0 to the next model.
 
-    `reason` is for people, `code` for programs. `replaces`: pieces of the failed answer were shown. What follows
-    replaces them.
+    `words` say all of it to people, `reason` is the cause alone, and `code` for programs. `replaces`: pieces of the
+    failed answer were shown. What follows replaces them.
     """
 
     kind = "request_retried"
@@ -149,6 +149,7 @@ class RequestRetried(Event):
     seconds: float = 0.0
     attempt: int = 0
     replaces: bool = False
+    words: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from .events import (
     LIVE,
     Event,
     FilesChanged,
+    RequestRetried,
     RunInterrupted,
     TextAdded,
     ThinkingAdded,
@@ -141,6 +142,7 @@ _LIVE: Mapping[str, Callable[..., Event]] = {
     "text_added": TextAdded,
     "thinking_added": ThinkingAdded,
     "files_changed": FilesChanged,
+    "request_retried": RequestRetried,
     "run_interrupted": RunInterrupted,
 }
 

@@ -65,9 +65,15 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Delta:
-    """A piece of the model's text. The deltas of a turn, joined, are its message."""
+    """A piece of the model's text. The deltas of a turn, joined, are its message.
+
+    Attributes:
+        text: the piece.
+        again: whether the request was sent again, after a part of its answer was shown: the message begins here.
+    """
 
     text: str
+    again: bool = False
 
 
 @dataclass(frozen=True)

@@ -382,11 +382,10 @@ def interruption(files: Sequence[FileChange], session: str | None) -> str:
 
 def retry_words(event: RetryEvent) -> str:
     """Return what a wait is for, and what ends it."""
-    begins = "; the answer begins again" if event.replaces else ""
-    if not event.seconds:
-        return f"{event.model}: {event.reason}; the next model is asked{begins}"
-    when = f"in {event.seconds:.0f} s" if event.seconds >= 1 else "at once"
-    return f"{event.reason}; again {when}{begins}; Ctrl-C stops"
+    from deep_sessions import wait_words
+
+    words = wait_words(event.model, event.reason, event.seconds, replaces=event.replaces)
+    return f"{words}; Ctrl-C stops" if event.seconds else words
 
 
 def continue_with(session: str) -> str:

@@ -21,6 +21,7 @@ from ..slot import ASIDE, CALL, COMPACTION, JOURNAL, WINDOW, Compaction
 from .model import INSIDE, GuardedModel, Prepared
 from .overflow import effective_window, tokens_of
 from .patience import Patience
+from .sending import wait_words
 from .windows import find_window, known_window, learn_window
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Requests(AbstractCapability[Any]):
             "model": wait.model,
             "reason": end.words,
             "code": end.code,
-            "seconds": round(wait.seconds, 1),
+            "seconds": wait.seconds and max(0.1, round(wait.seconds, 1)),  # 0 means the next model
             "attempt": wait.attempt,
             "replaces": wait.replaces,
         }
@@ -136,7 +137,9 @@ class Requests(AbstractCapability[Any]):
         journal = deps.state[JOURNAL]
         if journal is not None:
             agent = agent_name(ctx)
-            journal.tell("request_retried", path=CALL.get(), agent=agent, run_id=journal.run_id, **about)
+            words = wait_words(wait.model, end.words, about["seconds"], replaces=wait.replaces)
+            who: dict[str, Any] = {"path": CALL.get(), "agent": agent, "run_id": journal.run_id}
+            journal.tell("request_retried", **who, words=words, **about)
 
     async def shorter(
         self,

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic_ai import exceptions
 
+from deep_core.plugin_api import visible
+
 from .providers import CREDIT, STATUSES, Status, overflow_of
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ EndKind = Literal["stop", "tool_call", "length", "filtered", "incomplete", "tran
 
 SHOWN = 120
 """Most characters of an answer that cannot be read, in words for people."""
+WIDTH = 200
+"""Most characters of a provider's message."""
 CUT = "the answer was cut at the model's limit of tokens"
 FILTERED = "the provider's content filter ended the answer"
 INCOMPLETE = "the connection ended before the answer did"
@@ -127,6 +131,26 @@ def words_of_end(reason: str) -> str:
     """Return what an interface says below an answer, by how its request ended; "" below one that is whole."""
     why = NOT_WHOLE.get(reason, "")
     return f"{why}. {CONTINUE}" if why and reason != "filtered" else why
+
+
+def words_of_error(error: BaseException, end: End) -> str:
+    """Return what an interface says of a request that failed: the cause, and what the provider said; "" if unknown."""
+    said = _message(error)
+    status = f" (HTTP {end.status})" if end.status else ""
+    return f"{end.words}{status}{f': {said}' if said else ''}" if end.words else ""
+
+
+def _message(error: BaseException) -> str:
+    """Return the provider's message, where its error has the usual shape: `{"message": …}`, or that in `error`."""
+    for cause in _causes(error):
+        if isinstance(cause, exceptions.ModelHTTPError):
+            body: Any = cause.body
+            if isinstance(body, Mapping):
+                fields = cast("Mapping[str, Any]", body)
+                inner = fields.get("error", fields)
+                body = cast("Mapping[str, Any]", inner).get("message") if isinstance(inner, Mapping) else inner
+            return " ".join(visible(str(body)).split())[:WIDTH] if body else ""
+    return ""
 
 
 def end_of_error(error: BaseException, *, in_request: bool = False) -> End | None:

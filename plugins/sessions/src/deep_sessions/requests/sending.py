@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pydantic_ai.models import Model
 
-__all__ = ["Sending", "Wait"]
+__all__ = ["Sending", "Wait", "wait_words"]
 
 Report = "Callable[[Wait], Awaitable[None]]"
 
@@ -34,6 +34,14 @@ class Wait:
 
     def __init__(self, model: str, end: End, seconds: float, attempt: int, *, replaces: bool) -> None:
         self.model, self.end, self.seconds, self.attempt, self.replaces = model, end, seconds, attempt, replaces
+
+
+def wait_words(model: str, reason: str, seconds: float, *, replaces: bool) -> str:
+    """Return what a wait is for, as `the provider is overloaded; again in 8 s`. Arguments as in `RetryEvent`."""
+    begins = "; the answer begins again" if replaces else ""
+    if not seconds:
+        return f"{model}: {reason}; the next model is asked{begins}"
+    return f"{reason}; again {f'in {seconds:.0f} s' if seconds >= 1 else 'at once'}{begins}"
 
 
 class Sending:

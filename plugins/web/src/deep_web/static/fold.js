@@ -7,7 +7,8 @@ const FAILED_STATES = ["failed", "retried", "denied"];
  *
  * An item has a `kind`: `user`, `assistant`, `thinking`, `tool`, `note` or `error`; a `text`; and a `key`, which is the
  * same after a replay. A tool's item also has `tool`, `plugin`, `args`, `state`, `depth`, `agent`, `path` and `call`.
- * `cut` marks text whose message never came, because the server died while the model wrote it.
+ * `cut` marks text whose message never came, because the server died while the model wrote it; `live` a note that only
+ * the page has seen.
  */
 export class Fold {
   items = [];
@@ -47,7 +48,7 @@ export class Fold {
    */
   keep(old) {
     old.items.forEach((item, index) => {
-      if (item.kind !== "thinking" && !item.cut && item !== old.unfinished) return;
+      if (item.kind !== "thinking" && !item.live && !item.cut && item !== old.unfinished) return;
       const above = old.items.slice(0, index).reverse().find((each) => this.#place(each.key) >= 0);
       const place = above ? this.#place(above.key) + 1 : 0;
       const next = this.items[place];
@@ -100,6 +101,14 @@ export class Fold {
       this.#writing = this.#add({ kind: "assistant", text: "", key: `p${event.n}` });
     }
     this.#append(this.#writing, event.text ?? "");
+  }
+
+  _request_retried(event) {
+    if (event.path) return;
+    const note = { kind: "note", text: event.words ?? "", key: `w${event.n}`, live: true };
+    if (event.replaces && this.unfinished) this.#change(this.#writing, note); // the next answer begins again
+    else this.#add(note);
+    this.#close();
   }
 
   _message_added(event) {
