@@ -49,7 +49,7 @@ class SectionCost:
 
 @dataclass(frozen=True)
 class ToolCost:
-    """A tool that the model sees, its plugin, its cost, and whether it asks."""
+    """A tool that the model sees, its plugin, its cost, whether it asks, and where its plugin has it from."""
 
     name: str
     plugin: str
@@ -57,6 +57,7 @@ class ToolCost:
     approval: str
     deferred: bool
     tags: tuple[str, ...]
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -144,10 +145,9 @@ def _processor(item: Contribution[Processor]) -> dict[str, str]:
     return {"name": item.value.name, "plugin": item.plugin, "phase": item.value.phase}
 
 
-def _tool(definition: ToolDefinition, policy: Policy) -> ToolCost:
-    known, cost = tool_facts(definition), tokens(schema_chars(definition))
-    asks, deferred = policy.asks_statically(definition), definition.defer_loading
-    return ToolCost(definition.name, known.plugin, cost, asks, deferred, known.tags)
+def _tool(tool: ToolDefinition, policy: Policy) -> ToolCost:
+    known, cost, source = tool_facts(tool), tokens(schema_chars(tool)), str((tool.metadata or {}).get("source", ""))
+    return ToolCost(tool.name, known.plugin, cost, policy.asks_statically(tool), tool.defer_loading, known.tags, source)
 
 
 def schema_chars(definition: ToolDefinition) -> int:

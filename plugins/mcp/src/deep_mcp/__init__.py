@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from deep_sessions import ChatCommand
     from pydantic_ai.toolsets import AbstractToolset
 
-    from deep_core import AgentContext, PluginContext
+    from deep_core import AgentContext, PluginContext, StateSlot
 
     from .options import McpOptions
     from .servers import FoundServer, ServerConfig, find_servers, read_server
@@ -41,6 +41,14 @@ def deep_options() -> type[McpOptions]:
     from .options import McpOptions
 
     return McpOptions
+
+
+@hookimpl
+def deep_state() -> list[StateSlot[Any]]:
+    """Add which tools a conversation has used."""
+    from .slot import USED
+
+    return [USED]
 
 
 @hookimpl

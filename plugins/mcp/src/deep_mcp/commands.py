@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import webbrowser
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from deep_cli import Failure, config_option, one_line, say, say_json
 from deep_core import Kernel
 from deep_core.plugin_api import suggest
 
+from .budget import searched, tokens_of
 from .connection import Connection, ServerFailed
 from .files import add_server, remove_server
 from .hub import Hub
@@ -51,12 +52,14 @@ def mcp() -> None:
 def list_servers(output: str, config: Path | None) -> None:
     """List every configured server, where it stands, and why one is not used. Starts none."""
     with _hub(config) as hub:
-        rows = [_facts(hub, server) for server in hub.found]
+        listings = [(name, c.listing) for name, c in hub.connections.items() if c.listing is not None]
+        later = searched(listings, hub.options.tool_tokens, hub.options.defer_above)
+        rows = [_facts(hub, server, later) for server in hub.found]
     if output == "json":
         say_json({"schema": 1, "servers": rows})
         return
     for row in rows:
-        tools = "" if row["tools"] is None else f", {_tools(row['tools'])}"
+        tools = "" if row["tools"] is None else f", {_tools(row['tools'])}{_cost(row)}"
         say(f"{one_line(row['name'])}  {row['status']}{tools}  {one_line(row['target'] or '', None)}")
         say(f"  from {one_line(row['source'], None)}")
         if row["reason"]:
@@ -67,7 +70,13 @@ def list_servers(output: str, config: Path | None) -> None:
         say("no MCP server is configured; deep mcp add NAME COMMAND", err=True)
 
 
-def _facts(hub: Hub, server: FoundServer) -> dict[str, Any]:
+def _cost(row: dict[str, Any]) -> str:
+    if not row["tools"]:
+        return ""
+    return f" of {row['tokens']:,} tokens, {'found by search' if row['searched'] else 'in each request'}"
+
+
+def _facts(hub: Hub, server: FoundServer, later: Collection[str]) -> dict[str, Any]:
     connection = hub.connections.get(server.name) if server.status == "ready" else None
     listing = connection.listing if connection is not None else None
     return {
@@ -77,6 +86,8 @@ def _facts(hub: Hub, server: FoundServer) -> dict[str, Any]:
         "target": server.config.target if server.config is not None else None,
         "reason": server.reason,
         "tools": None if listing is None else len(listing.tools),
+        "tokens": None if listing is None else tokens_of(listing.tools),
+        "searched": None if listing is None else server.name in later,
         "changed": [] if connection is None else [*connection.changed],
     }
 

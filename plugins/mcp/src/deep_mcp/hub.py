@@ -28,11 +28,12 @@ class Hub:
         found: every configured server.
         connections: of the servers that are ready, by name.
         store: what is remembered of servers.
+        options: of the plugin.
         logger: of the plugin.
     """
 
     def __init__(self, found: Sequence[FoundServer], options: McpOptions, store: Store, logger: logging.Logger) -> None:
-        self.found = tuple(found)
+        self.found, self.options = tuple(found), options
         limits = Limits(options.start_timeout, options.start_timeout, options.call_timeout)
         self.worker = Worker()
         self.connections = {

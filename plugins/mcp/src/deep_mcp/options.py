@@ -26,6 +26,9 @@ class McpOptions(PluginOptions):
     """Believe what servers say about their tools. False: every tool of a server asks."""
     defer_above: int = Field(default=20, ge=0, le=1_000, json_schema_extra={"project": "lower"})
     """The model finds the tools of a server with more than this number by tool search."""
+    tool_tokens: int = Field(default=3_000, ge=0, le=1_000_000, json_schema_extra={"project": "lower"})
+    """Estimated tokens of all servers' tools in each request. The model finds the others by tool search; those that a
+    conversation has used stay."""
     wait: float = Field(default=5.0, ge=0, le=600, json_schema_extra={"project": "lower"})
     """Seconds that a request waits for servers whose tools are not known yet. Later ones come with a later request."""
     start_timeout: float = Field(default=30.0, gt=0, le=600, json_schema_extra={"project": "lower"})

@@ -11,8 +11,10 @@ from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
+from deep_core import DeepAgentDeps
 from deep_core.plugin_api import RESERVED_TOOL_NAMES
 
+from .budget import searched
 from .connection import Connection, ServerFailed
 from .contents import Parts
 from .hub import Hub
@@ -20,6 +22,7 @@ from .listing import ListedTool
 from .resources import RESOURCE_TOOLS, list_resources, read_resource
 from .results import bound_result, read_files
 from .sanitize import clean_name, hashed_name
+from .slot import USED
 
 if TYPE_CHECKING:
     from .options import McpOptions
@@ -54,7 +57,13 @@ class McpToolset(AbstractToolset[Any]):
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """List the tools of every server that has listed them."""
         await self.hub.known()
-        definitions = [offered.definition for offered in self._offered().values()]
+        used = _used(ctx)
+        definitions = [
+            replace(each.definition, defer_loading=False)
+            if each.definition.defer_loading and used.get(name, ctx.run_id) != ctx.run_id
+            else each.definition
+            for name, each in self._offered().items()
+        ]
         if any(c.listing is not None and c.listing.resources for c in self.hub.connections.values()):
             definitions += RESOURCE_TOOLS
         return {
@@ -78,6 +87,7 @@ class McpToolset(AbstractToolset[Any]):
             offered = self._offered().get(name)
             if offered is None:
                 raise ToolFailed(f"no MCP server offers {name} any more; nothing was called")
+            _used(ctx).setdefault(name, ctx.run_id or "")
             # The definition that the model saw; the server may have changed it since.
             seen = (tool.tool_def.metadata or {}).get("listed")
             result = await self.hub.call(
@@ -96,8 +106,10 @@ class McpToolset(AbstractToolset[Any]):
         key = tuple((c.listing, c.changed) for c in connections.values())
         if self._cached[0] != key:
             offered: dict[str, _Offered] = {}
-            for connection in connections.values():
-                for one in self._of_server(connection):
+            listings = [(name, c.listing) for name, c in connections.items() if c.listing is not None]
+            later = searched(listings, self._options.tool_tokens, self._options.defer_above)
+            for name, connection in connections.items():
+                for one in self._of_server(connection, deferred=name in later):
                     self._add(offered, one)
             self._cached = (key, offered)
         return self._cached[1]
@@ -110,13 +122,12 @@ class McpToolset(AbstractToolset[Any]):
             one = replace(one, definition=replace(one.definition, name=name))
         offered[name] = one
 
-    def _of_server(self, connection: Connection) -> list[_Offered]:
+    def _of_server(self, connection: Connection, *, deferred: bool) -> list[_Offered]:
         if connection.listing is None:
             return []
         config, options = connection.config, self._options
         prefixed = options.prefix if config.prefix is None else config.prefix
         trusted = options.trust_annotations if config.trust_annotations is None else config.trust_annotations
-        deferred = len(connection.listing.tools) > options.defer_above
         source = next(found.source for found in self.hub.found if found.config is config)
         out: list[_Offered] = []
         for tool in connection.listing.tools:
@@ -136,6 +147,11 @@ class McpToolset(AbstractToolset[Any]):
             )
             out.append(_Offered(config.name, tool, definition))
         return out
+
+
+def _used(ctx: RunContext[Any]) -> dict[str, str]:
+    deps: object = ctx.deps
+    return deps.state[USED] if isinstance(deps, DeepAgentDeps) else {}
 
 
 def is_harmless(tool: ListedTool) -> bool:

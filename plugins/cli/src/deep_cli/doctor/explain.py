@@ -72,6 +72,8 @@ def _print(explanation: Explanation, window: KnownWindow) -> None:
             for t in explanation.tools
         ],
     )
+    if sources := _sources(explanation):
+        _table(lines, "Tools by where their plugin has them from", ("source", "tools", "tokens", ""), sources)
     _table(
         lines,
         "History processors",
@@ -96,8 +98,18 @@ def _print(explanation: Explanation, window: KnownWindow) -> None:
     lines.line(f"{explanation.tokens:,} tokens a request (estimate)" + (f": {parts}" if parts else ""))
 
 
+def _sources(explanation: Explanation) -> list[tuple[str, str, str, str]]:
+    """Return each source, such as a server, with the number and the tokens of its tools, the most costly first."""
+    costs: dict[tuple[str, bool], list[int]] = {}
+    for tool in explanation.tools:
+        if tool.source:
+            costs.setdefault((tool.source, tool.deferred), []).append(tool.tokens)
+    rows = sorted(costs.items(), key=lambda item: -sum(item[1]))
+    return [(source, str(len(each)), f"{sum(each):,}", _words(on_demand=later)) for (source, later), each in rows]
+
+
 def _words(**flags: bool) -> str:
-    return ", ".join(word for word, holds in flags.items() if holds)
+    return ", ".join(word.replace("_", " ") for word, holds in flags.items() if holds)
 
 
 def _table(lines: Lines, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
