@@ -29,7 +29,7 @@ def test_the_json_is_in_the_documented_form(deep: Any) -> None:
         "name": "motto", "plugin": "motto", "chars": 14, "tokens": 4, "live": False, "locked": False
     }  # fmt: skip
     tools = {tool["name"]: tool for tool in found["tools"]}
-    assert set(tools["execute"]) == {"name", "plugin", "tokens", "approval", "deferred", "tags"}
+    assert set(tools["execute"]) == {"name", "plugin", "tokens", "approval", "deferred", "tags", "source"}
     assert (tools["execute"]["plugin"], tools["execute"]["approval"]) == ("filesystem", "always")
     assert {"id": "deep.policy", "plugin": "deep_core"} in found["capabilities"]
     assert set(found["totals"]) == {"chars", "tokens"}
