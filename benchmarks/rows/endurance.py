@@ -1,4 +1,4 @@
-"""Memory of one process that keeps 1,000 sessions and runs 5,000 turns. By name only: it takes minutes."""
+"""Memory of one process: 1,000 sessions that are open at once, and 5,000 turns. By name only: it takes minutes."""
 
 from __future__ import annotations
 
@@ -15,21 +15,36 @@ SESSIONS, TURNS, WARM = 1_000, 5_000, 500
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """Measure how resident memory grows after the first turns."""
+    """Measure what an open session takes, and how resident memory grows after the first turns."""
     if len(bench.ours) > 1:
         return []
     taken = counted(bench.own, "endurance", 1)
     note = f"{SESSIONS:,} sessions in one SQLite store, {TURNS:,} turns in one process; from turn {WARM} to the last"
-    return [bench.figure("growth of memory in 1,000 turns", "MB", only(taken, "growth"), digits=2, note=note)]
+    return [
+        bench.figure("growth of memory in 1,000 turns", "MB", only(taken, "growth"), digits=2, note=note),
+        bench.figure(
+            f"one of {SESSIONS:,} stored sessions, open",
+            "KB",
+            only(taken, "open"),
+            digits=0,
+            note="loaded in one process after a turn, with a workspace in memory",
+        ),
+    ]
 
 
 def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
     """Run turns, one session after the other, again and again."""
-    answer({"growth": asyncio.run(grown())})
+    answer({"growth": asyncio.run(grown()), "open": asyncio.run(grown(SESSIONS, keep=SESSIONS, warm=1))})
 
 
-async def grown(turns: int = TURNS) -> float:
-    """Return the growth in MB for each 1,000 turns after the first ones."""
+async def grown(turns: int = TURNS, *, keep: int = 128, warm: int = WARM) -> float:
+    """Return the growth in MB for each 1,000 turns after the first ones.
+
+    Args:
+        turns: how many.
+        keep: how many sessions stay loaded.
+        warm: after how many turns it begins to count.
+    """
     from deep_sessions import Runner, open_store, session_capabilities
     from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
     from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -42,12 +57,12 @@ async def grown(turns: int = TURNS) -> float:
     agent = create_deep_agent(FunctionModel(respond), backend="memory", capabilities=session_capabilities())
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(f"sqlite:///{folder}/sessions.db")
-        runner = Runner(agent, store, kernel=default_kernel())
-        warm = 0.0
+        runner = Runner(agent, store, kernel=default_kernel(), keep=keep)
+        before, first = 0.0, min(warm, turns // 2)
         for turn in range(turns):
-            if turn == min(WARM, turns // 2):
-                warm = resident()
+            if turn == first:
+                before = resident()
             await runner.run(f"s{turn % SESSIONS}", "When is high water?", run_id=f"r{turn}")
-        grew = resident() - warm
+        grew = resident() - before
         await store.aclose()
-    return grew / (turns - min(WARM, turns // 2)) * 1000
+    return grew / (turns - first) * 1000

@@ -83,10 +83,14 @@ def returns(entries: Iterable[Entry]) -> Iterator[ToolReturnPart]:
 
 
 @pytest.fixture(params=STORES)
-def killed(request: pytest.FixtureRequest, zygote: Zygote, tmp_path: Path) -> Killed:
+def killed(request: pytest.FixtureRequest, zygote: Zygote, tmp_path: Path) -> Iterator[Killed]:
     if request.param == "sqlite":
-        return Killed(zygote, f"sqlite:///{tmp_path}/{{number}}.db", tmp_path)
-    return Killed(zygote, request.getfixturevalue("postgresql").create_database(), tmp_path)
+        url = f"sqlite:///{tmp_path}/{{number}}.db"
+    else:
+        url = request.getfixturevalue("postgresql").create_database()
+    found = Killed(zygote, url, tmp_path)
+    yield found
+    print(f"{request.param}: {found.kills} kills")
 
 
 @pytest.mark.slow
