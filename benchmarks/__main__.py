@@ -35,7 +35,7 @@ ROWS = [
     "everything",
     "page",
 ]
-LONG_ROWS = ["endurance", "outage"]
+LONG_ROWS = ["endurance", "outage", "retries"]
 """Rows that are measured by name only."""
 
 
