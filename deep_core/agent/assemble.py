@@ -242,7 +242,7 @@ def _chain(plan: Plan) -> list[AgentCapability[Deps]]:
 def _model(found: Contributed) -> Model | str | None:
     model = found.spec.model if found.spec.model is not None else found.agent_config.model.id
     if isinstance(model, str):
-        ask = {"model_id": model}
+        ask = {"model_id": model, "config": found.agent_config}
         known = found.caller.first("deep_resolve_model", ask, among=found.plugins)
         return known or found.agent_config.model.served(model) or model
     return model

@@ -177,7 +177,7 @@ class Collection:
 
     def resolve_model(self, model_id: str) -> Model | None:
         """Ask the plugins for a model; None if no plugin knows the id."""
-        return self.caller.first("deep_resolve_model", {"model_id": model_id}, among=self.kept)
+        return self.caller.first("deep_resolve_model", {"model_id": model_id, "config": None}, among=self.kept)
 
     def explain_unknown(self, model_id: str, error: UserError) -> None:
         """Raise an error for an unknown model with the status of the plugin that the id names, if it names one."""

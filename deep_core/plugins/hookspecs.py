@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     # As a plugin's author names them: this file is the public interface, and the layers below know no agent.
     from .. import (
+        AgentConfig,
         AgentContext,
         BackendFactory,
         DeepAgentDeps,
@@ -348,11 +349,11 @@ def deep_check_call(call: ToolCall, context: AgentContext, ctx: RunContext[DeepA
 
 
 @hookspec(policy="first", item="pydantic_ai.models:Model")
-def deep_resolve_model(model_id: str) -> Model | None:
-    """A model for an id that Pydantic AI does not know.
+def deep_resolve_model(model_id: str, config: AgentConfig | None) -> Model | None:
+    """A model for an id that Pydantic AI does not know, or for the server at `agent.model.base_url`.
 
     Called:
-        When an agent is created or run with a model id.
+        When an agent is created or run with a model id. `config` is the agent's configuration while it is created.
 
     Result:
         The first model wins. If all plugins return None, Pydantic AI resolves the id. The kernel skips a plugin that

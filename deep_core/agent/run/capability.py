@@ -99,7 +99,7 @@ class DeepCapability(PassingEvents):
     async def resolve_model_id(self, ctx: ModelResolutionContext[Deps], *, model_id: str) -> Model | None:
         """Let the plugins resolve a model id that a run was given."""
         found = self.plan.contributed
-        return found.caller.first("deep_resolve_model", {"model_id": model_id}, among=found.plugins)
+        return found.caller.first("deep_resolve_model", {"model_id": model_id, "config": None}, among=found.plugins)
 
     def get_workspace(self, ctx: Ctx, *, ref: WorkspaceRef | None) -> WorkspaceBackend | None:
         """Return the session's backend."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from deep_core import AgentContext
 
     from .options import PromptedToolsOptions
-    from .prompting import Dialect
+    from .prompting import Constrain, Dialect
 
 __all__ = ["PromptedTools", "WatchedModel", "for_agent"]
 
@@ -42,6 +42,7 @@ class PromptedTools(AbstractCapability[Any]):
         dialect: the name of a text driver.
         retries: how often a model is asked again if it wrote a call wrongly.
         recover: execute calls that a model with tool calls wrote as text.
+        constrain: when the server holds a reply to a schema: `retry`, `always` or `never`.
         drivers: returns the drivers by name; None for those of deep-universe.
         folder: returns where to keep what providers refused; None for this agent only.
     """
@@ -53,10 +54,12 @@ class PromptedTools(AbstractCapability[Any]):
         dialect: str = "hermes",
         retries: int = 2,
         recover: bool = False,
+        constrain: Constrain = "retry",
         drivers: Callable[[], Mapping[str, ToolDriver]] | None = None,
         folder: Callable[[], Path] | None = None,
     ) -> None:
         self._mode, self._name, self._retries, self._recover = mode, dialect, retries, recover
+        self._constrain: Constrain = constrain
         self._drivers, self._folder = drivers, folder
         self._dialect: Dialect | None = None
         self._memory: dict[str, bool] | None = None
@@ -101,7 +104,7 @@ class PromptedTools(AbstractCapability[Any]):
         if self._dialect is None:
             from .prompting import Dialect, find_driver
 
-            self._dialect = Dialect(find_driver(self._name, self._drivers), self._retries)
+            self._dialect = Dialect(find_driver(self._name, self._drivers), self._retries, self._constrain)
         return self._dialect
 
     @property
@@ -216,6 +219,7 @@ def for_agent(context: AgentContext, options: PromptedToolsOptions) -> PromptedT
         dialect=options.dialect,
         retries=options.retries,
         recover=options.recover,
+        constrain=options.constrain,
         drivers=drivers,
         folder=lambda: context.cache_dir,
     )

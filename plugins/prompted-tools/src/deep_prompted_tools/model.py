@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from deep_universe import InvalidCall
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
@@ -17,6 +18,7 @@ from pydantic_ai.settings import ModelSettings, ToolOrOutput
 from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
+from .constrained import ConstrainedReader, Reader, asked_for, calls_schema, held_to
 from .history import mark_invalid
 from .prompting import Dialect, correction
 from .reply import ReplyReader
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PromptedModel"]
 
+REFUSED = (400, 404, 415, 422, 500, 501)
+"""How servers refuse `response_format`, or a schema that their grammars cannot express."""
 DROPPED = ("tool_choice", "parallel_tool_calls")
 """Settings that a provider refuses without tools."""
 
@@ -41,12 +45,81 @@ class _Turn:
         settings: without those about tools.
         parameters: without tools.
         tools: what the model may call; empty if it has no tools.
+        output: the tool that must be called for the run to end, if it is one.
+        answers: whether the reply may be text.
     """
 
     messages: list[ModelMessage]
     settings: ModelSettings | None
     parameters: ModelRequestParameters
     tools: list[ToolDefinition]
+    output: ToolDefinition | None = None
+    answers: bool = True
+
+
+class _Attempts:
+    """The attempts of one turn: what is sent, and what reads the reply.
+
+    Args:
+        model: the model that is asked.
+        dialect: how it writes a call.
+        turn: the request.
+    """
+
+    def __init__(self, model: Model[Any], dialect: Dialect, turn: _Turn) -> None:
+        self._dialect, self._turn = dialect, turn
+        self._left = dialect.retries
+        self._can_constrain = bool(turn.tools) and turn.parameters.output_mode != "native" and _holds(model)
+        self._thinks = bool(_profile(model).get("supports_thinking"))
+        self.messages, self.parameters = turn.messages, turn.parameters
+        self.is_constrained = False
+        self.reader: Reader = self._plain
+        if dialect.constrain == "always" and self._can_constrain:
+            self._constrain(None)
+
+    @property
+    def needs_output(self) -> bool:
+        """Whether a text is asked about again: only a call of the output tool ends the run."""
+        return self._turn.output is not None and self._may_constrain
+
+    @property
+    def _may_constrain(self) -> bool:
+        return self._can_constrain and self._dialect.constrain != "never"
+
+    def again(self, response: ModelResponse, invalid: Sequence[InvalidCall]) -> bool:
+        """Prepare the next attempt after a reply without a call; return False if there is none."""
+        if not self._left or not (invalid or self.needs_output):
+            return False
+        self._left -= 1
+        if invalid:
+            self.messages = _asked_again(self.messages, response, invalid)
+        if self._may_constrain:
+            output = None if invalid else self._turn.output
+            if not invalid:
+                self.messages = asked_for(self.messages, response, output.name if output else None)
+            self._constrain(output)
+        return True
+
+    def refused(self) -> bool:
+        """Note that the server does not take a schema; return False if it was sent none."""
+        if not self.is_constrained:
+            return False
+        self._dialect.constrain = "never"
+        self.is_constrained, self.parameters, self.reader = False, self._turn.parameters, self._plain
+        return True
+
+    def _plain(self) -> ReplyReader:
+        return ReplyReader(self._dialect.driver, self._turn.tools)
+
+    def _constrain(self, output: ToolDefinition | None) -> None:
+        turn = self._turn
+        schema = (
+            calls_schema(turn.tools, answers=turn.answers, thinks=self._thinks)
+            if output is None
+            else output.parameters_json_schema
+        )
+        self.is_constrained, self.parameters = True, held_to(turn.parameters, schema)
+        self.reader = lambda: ConstrainedReader(turn.tools, self._plain, output.name if output else None)
 
 
 class PromptedModel(WrapperModel):
@@ -64,10 +137,7 @@ class PromptedModel(WrapperModel):
     @cached_property
     def profile(self) -> ModelProfile:  # type: ignore[override]
         """The model's profile, with tools: Pydantic AI refuses tool output otherwise."""
-        try:
-            profile = self.wrapped.profile
-        except NotImplementedError:  # FallbackModel has none
-            profile = DEFAULT_PROFILE
+        profile = _profile(self.wrapped)
         native = profile.get("supported_native_tools", frozenset[Any]())
         found_later = {"tool_deferral_mode": None, "tool_addition_mode": None}
         # A tool that is found later is described like every other one, so the search is ours too.
@@ -89,20 +159,24 @@ class PromptedModel(WrapperModel):
     ) -> ModelResponse:
         """Send a request; ask again after calls written wrongly."""
         turn = self._turn(messages, model_settings, model_request_parameters)
-        sent, spent, left = turn.messages, RequestUsage(), self._dialect.retries
+        attempts, spent = _Attempts(self.wrapped, self._dialect, turn), RequestUsage()
         while True:
-            response = await self.wrapped.request(sent, turn.settings, turn.parameters)
+            try:
+                response = await self.wrapped.request(attempts.messages, turn.settings, attempts.parameters)
+            except ModelHTTPError as error:
+                if error.status_code in REFUSED and attempts.refused():
+                    continue
+                raise
             if not turn.tools:
                 return response
             spent = spent + response.usage
-            parts, invalid = read_parts(response.parts, lambda: ReplyReader(self._dialect.driver, turn.tools))
+            parts, invalid = read_parts(response.parts, attempts.reader)
             called = any(isinstance(part, ToolCallPart) for part in parts)
-            if called or not invalid:
+            if called or not (invalid or attempts.needs_output):
                 reply = replace(response, parts=parts, usage=spent, finish_reason=_finish(response, called))
                 return mark_invalid(reply, invalid) if invalid else reply
-            if not left:
+            if not attempts.again(response, invalid):
                 return replace(response, usage=spent)  # the text stands
-            sent, left = _asked_again(sent, response, invalid), left - 1
 
     @asynccontextmanager
     async def request_stream(
@@ -114,30 +188,27 @@ class PromptedModel(WrapperModel):
     ) -> AsyncGenerator[StreamedResponse]:
         """Send a request and stream what its reply shows."""
         turn = self._turn(messages, model_settings, model_request_parameters)
+        attempts = _Attempts(self.wrapped, self._dialect, turn)
         async with AsyncExitStack() as stack:
-            sent, left = turn.messages, self._dialect.retries
 
             async def send() -> StreamedResponse:
-                return await stack.enter_async_context(
-                    self.wrapped.request_stream(sent, turn.settings, turn.parameters, run_context)
-                )
+                while True:
+                    request = (attempts.messages, turn.settings, attempts.parameters, run_context)
+                    try:
+                        return await stack.enter_async_context(self.wrapped.request_stream(*request))
+                    except ModelHTTPError as error:
+                        if error.status_code not in REFUSED or not attempts.refused():
+                            raise
 
             async def ask_again(response: ModelResponse, invalid: Sequence[InvalidCall]) -> StreamedResponse | None:
-                nonlocal sent, left
-                if not left:
-                    return None
-                sent, left = _asked_again(sent, response, invalid), left - 1
-                return await send()
+                return await send() if attempts.again(response, invalid) else None
 
             inner = await send()
             if not turn.tools:
                 yield inner
                 return
             yield PromptedStream(
-                model_request_parameters,
-                inner,
-                lambda: ReplyReader(self._dialect.driver, turn.tools),
-                ask_again,
+                model_request_parameters, inner, lambda: attempts.reader(), ask_again, attempts.needs_output
             )
 
     async def count_tokens(
@@ -180,7 +251,21 @@ class PromptedModel(WrapperModel):
         )
         # A call of a tool that is there but not found yet is Pydantic AI's to answer: it says what to do first.
         callable_tools = [*_chosen(resolved.function_tools, choice), *outputs] if tools else []
-        return _Turn(written, _without_tools(settings), sent, callable_tools)
+        text = resolved.allow_text_output and choice != "required"
+        output = outputs[0] if len(outputs) == 1 and not text and tools else None
+        return _Turn(written, _without_tools(settings), sent, callable_tools, output, text)
+
+
+def _profile(model: Model[Any]) -> ModelProfile:
+    try:
+        return model.profile
+    except NotImplementedError:  # FallbackModel has none
+        return DEFAULT_PROFILE
+
+
+def _holds(model: Model[Any]) -> bool:
+    """Whether a model's server holds replies to a schema."""
+    return bool(_profile(model).get("supports_json_schema_output"))
 
 
 def _without_tools(settings: ModelSettings | None) -> ModelSettings | None:

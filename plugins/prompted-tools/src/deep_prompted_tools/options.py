@@ -19,5 +19,8 @@ class PromptedToolsOptions(PluginOptions):
     """How the model writes a call: the name of a text driver, a plugin's too."""
     retries: int = Field(default=2, ge=0, le=2, json_schema_extra={"project": "lower"})
     """How often the model is asked again if it wrote a call wrongly, 0 to 2; after that, its reply stands as text."""
+    constrain: Literal["retry", "always", "never"] = "retry"
+    """Whether the server holds the reply to a JSON schema of the tools, if it can: `retry` after a reply that cannot be
+    read, or where a call was required; `always`, for models that write no call otherwise; `never`."""
     recover: bool = Field(default=False, json_schema_extra={"project": "off"})
     """Execute calls that a model with tool calls wrote as text."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from deep_universe import InvalidCall, TextDriver, default_drivers
 from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, UserPromptPart
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from deep_universe import ToolDriver
     from pydantic_ai.tools import ToolDefinition
 
-__all__ = ["Dialect", "correction", "find_driver"]
+Constrain: TypeAlias = Literal["retry", "always", "never"]
+
+__all__ = ["Constrain", "Dialect", "correction", "find_driver"]
 
 
 class Dialect:
@@ -26,11 +28,12 @@ class Dialect:
     Attributes:
         driver: the driver.
         retries: how often the model is asked again after a call written wrongly.
+        constrain: when its server holds its reply to a schema; `never` once a server refused.
         history: writes earlier calls and results in the dialect.
     """
 
-    def __init__(self, driver: TextDriver, retries: int) -> None:
-        self.driver, self.retries = driver, retries
+    def __init__(self, driver: TextDriver, retries: int, constrain: Constrain = "retry") -> None:
+        self.driver, self.retries, self.constrain = driver, retries, constrain
         self.history = History(driver)
         self._tools: list[ToolDefinition] = []
         self._section = InstructionPart("")

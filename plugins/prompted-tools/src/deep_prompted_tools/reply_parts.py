@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from deep_universe import InvalidCall, ReasoningTag, ToolCall, UnopenedTag
 from pydantic_ai.messages import ModelResponsePart, TextPart, ThinkingPart, ToolCallPart
 
-from .reply import ReplyReader
+if TYPE_CHECKING:
+    from .constrained import ConstrainedReader, Reader
+    from .reply import ReplyReader
 
 __all__ = ["THINKING", "read_parts"]
 
@@ -17,9 +19,7 @@ THINKING: Final = ("<think>", "</think>")
 """A reader returns these tags as texts of their own; most models' adapters have taken them out already."""
 
 
-def read_parts(
-    parts: Iterable[ModelResponsePart], reader: Callable[[], ReplyReader]
-) -> tuple[list[ModelResponsePart], list[InvalidCall]]:
+def read_parts(parts: Iterable[ModelResponsePart], reader: Reader) -> tuple[list[ModelResponsePart], list[InvalidCall]]:
     """Return the parts with calls read from the texts, and the calls that are written wrongly.
 
     Args:
@@ -36,7 +36,9 @@ def read_parts(
     return out, invalid
 
 
-def _read(part: TextPart, reader: ReplyReader, out: list[ModelResponsePart], invalid: list[InvalidCall]) -> None:
+def _read(
+    part: TextPart, reader: ReplyReader | ConstrainedReader, out: list[ModelResponsePart], invalid: list[InvalidCall]
+) -> None:
     thinking, texts, first = False, list[str](), (len(out), len(invalid))
 
     def end_text() -> None:

@@ -26,6 +26,7 @@ from .history import mark_invalid
 from .reply_parts import THINKING
 
 if TYPE_CHECKING:
+    from .constrained import ConstrainedReader, Reader
     from .reply import MisreadCall, Piece, ReplyReader
 
 __all__ = ["PromptedStream"]
@@ -39,11 +40,13 @@ class PromptedStream(StreamedResponse):
         inner: the model's stream; after calls written wrongly, the stream of the next attempt.
         reader: makes the reader of one text.
         ask_again: sends the request again after calls written wrongly; None when the reply stands as text.
+        needs_call: whether it is asked, too, after a text without a call.
     """
 
     inner: StreamedResponse
-    reader: Callable[[], ReplyReader]
+    reader: Reader
     ask_again: Callable[[ModelResponse, Sequence[InvalidCall]], Awaitable[StreamedResponse | None]]
+    needs_call: bool = False
     _spent: RequestUsage = field(default_factory=RequestUsage, init=False)
     _calls: int = field(default=0, init=False)
     _last: tuple[str, int, int] | None = field(default=None, init=False)
@@ -67,7 +70,7 @@ class PromptedStream(StreamedResponse):
             async for event in self._attempt(attempt, held):
                 yield event
             following = None
-            if self._invalid and not self._calls:
+            if (self._invalid or self.needs_call) and not self._calls:
                 following = await self.ask_again(self.inner.get(), self._invalid)
             if following is None:
                 break
@@ -85,7 +88,7 @@ class PromptedStream(StreamedResponse):
             self._invalid = []
 
     async def _attempt(self, attempt: int, held: list[str | MisreadCall]) -> AsyncIterator[ModelResponseStreamEvent]:
-        reading: tuple[int, ReplyReader] | None = None
+        reading: tuple[int, ReplyReader | ConstrainedReader] | None = None
         async for event in self.inner:
             if not isinstance(event, (PartStartEvent, PartDeltaEvent)):
                 continue

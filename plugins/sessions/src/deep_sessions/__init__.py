@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.models import Model
 
-    from deep_core import AgentContext, PluginContext, PromptSection, StateSlot
+    from deep_core import AgentConfig, AgentContext, PluginContext, PromptSection, StateSlot
 
     from .agent import DeepAgent
     from .capability import session_capabilities
@@ -292,6 +293,16 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
     from .honoring import capabilities
 
     return capabilities(context)
+
+
+@hookimpl
+def deep_resolve_model(model_id: str, config: AgentConfig | None) -> Model[Any] | None:
+    """Make the model at `agent.model.base_url` one that knows what its server takes."""
+    if config is None or config.model.base_url is None or model_id != config.model.id:
+        return None
+    from .requests.served import served_model
+
+    return served_model(config)
 
 
 @hookimpl

@@ -22,7 +22,7 @@ from .model import INSIDE, GuardedModel, Prepared
 from .overflow import effective_window, tokens_of
 from .patience import Patience
 from .sending import wait_words
-from .windows import find_window, known_window, learn_window
+from .windows import find_facts, find_window, known_window, learn_window
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,9 +34,18 @@ if TYPE_CHECKING:
 
     from .ends import End
     from .sending import Wait
+    from .served import ServedModel
 
 __all__ = ["Requests"]
 
+NO_TOOLS = (
+    "%s: the server does not give tools to this model, and says nothing when they are sent. They are written into its "
+    "prompt as text (deep-prompted-tools). A model whose chat template has tools needs none of this."
+)
+CUTS = (
+    "%s: ollama drops the beginning of what does not fit, and says nothing. Set the size in both places: "
+    "OLLAMA_CONTEXT_LENGTH=8192 for the server, context_window = 8192 in [agent.model]"
+)
 _RUN: ContextVar[tuple[RunContext[Any], ModelRequestContext] | None] = ContextVar("deep_sessions_run", default=None)
 """The run whose request is prepared in this task, and that request."""
 
@@ -72,10 +81,24 @@ class Requests(AbstractCapability[Any]):
         """Note the run, and how much fits into the model's window."""
         _RUN.set((ctx, request_context))
         deps: object = ctx.deps
+        model = _real(ctx)
+        if (served := _served(model)) is not None:
+            await self._ask_server(served)
         # The first message has nothing before it that could be left out.
-        if len(request_context.messages) > 1 and isinstance(deps, DeepAgentDeps) and (model := _real(ctx)) is not None:
+        if len(request_context.messages) > 1 and isinstance(deps, DeepAgentDeps) and model is not None:
             deps.state[WINDOW] = await find_window(model, self._cache)
         return request_context
+
+    async def _ask_server(self, model: ServedModel) -> None:
+        """Note what a server says, before the first request, and tell once what a person should know."""
+        facts = await find_facts(model)
+        if facts is None or facts == model.facts:
+            return
+        had_tools, model.facts = model.facts.has_tools, facts
+        if facts.has_tools is False and had_tools is not False:
+            self._context.logger.warning(NO_TOOLS, model.model_name)
+        if facts.cuts and facts.window is None and self._context.config.model.context_window is None:
+            self._context.logger.warning(CUTS, model.model_name)
 
     def get_wrapper_model(self, model: Model[Any]) -> Model[Any]:
         """Guard the model of a request."""
@@ -186,6 +209,14 @@ def _real(ctx: RunContext[Any]) -> Model[Any] | None:
     """Return the model of a run; None for one that only speaks."""
     model: object = ctx.model
     return cast("Model[Any]", model) if isinstance(model, Model) else None
+
+
+def _served(model: Model[Any] | None) -> ServedModel | None:
+    """Return a model at `base_url`."""
+    module = sys.modules.get("deep_sessions.requests.served")  # imported by whoever has one
+    while isinstance(model, WrapperModel):
+        model = model.wrapped
+    return cast("ServedModel", model) if module is not None and isinstance(model, module.ServedModel) else None
 
 
 def _has_next(asked: object, model: Model[Any]) -> bool:

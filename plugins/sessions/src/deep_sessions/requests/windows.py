@@ -1,4 +1,4 @@
-"""How many tokens fit into a model's window, as the server, the provider's list or an overflow says.
+"""What a model's server says of itself, and how many tokens fit into the model's window.
 
 A server is asked once in a process. Public clouds are not asked: their answers do not say it. What an overflow taught
 is kept in the user's cache for a week, for servers that do not say it.
@@ -10,19 +10,21 @@ import json
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from ..slot import Window
+from .servers import Facts, server_of
 
 if TYPE_CHECKING:
     import httpx2
     from pydantic_ai.models import Model
 
-__all__ = ["find_window", "known_window", "learn_window"]
+__all__ = ["find_facts", "find_window", "known_window", "learn_window"]
 
 Folder = Callable[[], Path]
 LEARNED = "windows.json"
@@ -43,6 +45,8 @@ _SIZES = ("n_ctx", "max_model_len", "context_length", "max_context_length", "con
 
 
 _KNOWN: dict[str, Window | None] = {}
+_FACTS: dict[str, Facts | None] = {}
+"""Of each model at its address; None before it is asked, and for public clouds."""
 
 
 def _key(model: Model[Any]) -> str:
@@ -65,17 +69,27 @@ async def find_window(model: Model[Any], cache: Folder | None = None) -> Window 
         model: the model.
         cache: returns the folder with what overflows taught; None without one.
     """
+    await find_facts(model)
     key = _key(model)
     if key not in _KNOWN:
-        _KNOWN[key] = None  # before the question: a second request does not wait for it
-        host = urlsplit(model.base_url or "").hostname
-        if host is not None and not CLOUDS.search(host):
-            tokens = await _ask(model)
-            _KNOWN[key] = None if tokens is None else Window(tokens, "server")
-        if known_window(model) is None and cache is not None and host is not None:
+        _KNOWN[key] = None
+        if known_window(model) is None and cache is not None and urlsplit(model.base_url or "").hostname is not None:
             learned = _learned(cache()).get(key)
             _KNOWN[key] = None if learned is None else Window(learned[0], "overflow")
     return known_window(model)
+
+
+async def find_facts(model: Model[Any]) -> Facts | None:
+    """Return what the server of a model says; None for a public cloud. It is asked once in a process."""
+    key = _key(model)
+    if key not in _FACTS:
+        _FACTS[key] = None  # before the question: a second request does not wait for it
+        host = urlsplit(model.base_url or "").hostname
+        if host is not None and not CLOUDS.search(host):
+            facts = _FACTS[key] = await _ask(model)
+            if facts.window is not None and key not in _KNOWN:
+                _KNOWN[key] = Window(facts.window, "server")
+    return _FACTS[key]
 
 
 def learn_window(model: Model[Any], tokens: int, cache: Folder | None = None) -> None:
@@ -111,44 +125,59 @@ def _remember(folder: Path, key: str, tokens: int) -> None:
         new.replace(folder / LEARNED)
 
 
-async def _ask(model: Model[Any]) -> int | None:
+async def _ask(model: Model[Any]) -> Facts:
     import httpx2
 
     base = (model.base_url or "").rstrip("/")
     root, name = base.removesuffix("/v1"), model.model_name
     key: object = getattr(getattr(model, "client", None), "api_key", None)
     headers = {"authorization": f"Bearer {key}"} if isinstance(key, str) and key else {}
+    called = getattr(model, "called", None)
     async with httpx2.AsyncClient(timeout=PATIENCE, headers=headers) as client:
 
         async def get(url: str) -> Any:
             return await _json(client.get(url))
 
-        async def props() -> int | None:  # llama.cpp
-            return _size(await get(f"{root}/props"), "default_generation_settings")
+        async def props(found: Facts) -> Facts:  # llama.cpp
+            said = await get(f"{root}/props")
+            caps = _of(said, "chat_template_caps")
+            has_tools = None if caps is None else _of(caps, "supports_tools") is not False
+            size = _size(said, "default_generation_settings")
+            server = server_of("llama.cpp", base) if said is not None else found.server
+            return replace(found, server=server, window=found.window or size, has_tools=has_tools)
 
-        async def ollama() -> int | None:
+        async def ollama(found: Facts) -> Facts:
             running = await get(f"{root}/api/ps")
             if not isinstance(_of(running, "models"), list):
-                return None  # another server: it must not get a POST that it does not know
+                return found  # another server: it must not get a POST that it does not know
+            found = replace(found, server=server_of("ollama", base), cuts=True)
             if (tokens := _size(_named(running, "models", name))) is not None:
-                return tokens  # what is loaded has the size that holds
+                return replace(found, window=tokens)  # what is loaded has the size that holds
             said = await _json(client.post(f"{root}/api/show", json={"model": name}))
-            found = re.search(r"^num_ctx\s+(\d+)", str(_of(said, "parameters") or ""), re.M)
-            return int(found[1]) if found else None
+            size = re.search(r"^num_ctx\s+(\d+)", str(_of(said, "parameters") or ""), re.M)
+            capabilities: Any = _of(said, "capabilities")
+            has_tools = "tools" in capabilities if isinstance(capabilities, list) else None
+            return replace(found, window=int(size[1]) if size else None, has_tools=has_tools)
 
-        async def studio() -> int | None:  # LM Studio
-            said = _named(await get(f"{root}/api/v0/models"), "data", name)
-            return _number(_of(said, "loaded_context_length")) or _size(said)
+        async def studio(found: Facts) -> Facts:  # LM Studio
+            listed = await get(f"{root}/api/v0/models")
+            if listed is None:
+                return found
+            said = _named(listed, "data", name)
+            size = _number(_of(said, "loaded_context_length")) or _size(said)
+            return replace(found, server=server_of("lmstudio", base), window=size)
 
-        async def models() -> int | None:  # vLLM, llama.cpp, OpenRouter, SGLang
-            said = _named(await get(f"{base}/models"), "data", name)
-            return _size(said, "meta") or _size(said)
-
-        questions: Sequence[Callable[[], Awaitable[int | None]]] = (models, props, ollama, studio)
-        for question in questions:
-            if (tokens := await question()) is not None:
-                return tokens
-    return None
+        listed = await get(f"{base}/models")  # vLLM, llama.cpp, OpenRouter, SGLang
+        said = _named(listed, "data", name)
+        owner = _of(said, "owned_by")
+        facts = Facts(server_of(called, base, str(owner or "")), _size(said, "meta") or _size(said))
+        if facts.server.kind in ("llama.cpp", "unknown") or facts.window is None:
+            facts = await props(facts)
+        if facts.window is None and facts.server.kind != "llama.cpp":
+            facts = await ollama(facts)
+        if facts.window is None and facts.server.kind not in ("llama.cpp", "ollama"):
+            facts = await studio(facts)
+    return facts
 
 
 async def _json(answer: Awaitable[httpx2.Response]) -> Any:

@@ -1,0 +1,236 @@
+"""A model at `agent.model.base_url`: its profile is its server's, and its server's replies are made OpenAI's."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import httpx2
+from openai import AsyncOpenAI
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from .nearly_openai import NO_CHOICES, StreamRepair, as_chunks, error_of, repaired
+from .servers import Facts, profile_of, server_of
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.models import ModelRequestParameters, StreamedResponse
+    from pydantic_ai.profiles import ModelProfile
+    from pydantic_ai.settings import ModelSettings
+    from pydantic_ai.tools import RunContext
+
+    from deep_core import AgentConfig
+
+__all__ = ["ServedModel", "served_model"]
+
+LOGGER = logging.getLogger("deep.sessions")
+LONGEST = 8
+"""Characters of a token at most, on average: what is counted below that was not there."""
+MANY = 50
+"""Tokens of tools from which they are looked for."""
+DROPPED = (
+    "%s: the server counted %s tokens where the tools alone have at least %s: it drops the tools. From the next request "
+    "on they are written into the prompt as text (deep-prompted-tools)"
+)
+TIMEOUT = httpx2.Timeout(600, connect=5)
+"""As Pydantic AI's own clients have it."""
+
+
+class ServedModel(OpenAIChatModel):
+    """A model on a server that is nearly OpenAI.
+
+    Args:
+        model_name: its name there.
+        base_url: the server's address.
+        api_key: its key.
+        called: `agent.model.provider`: what the server is until it is asked.
+
+    Attributes:
+        called: what the configuration calls the server.
+        facts: what is known of it.
+    """
+
+    def __init__(self, model_name: str, base_url: str, api_key: str, called: str | None) -> None:
+        client = AsyncOpenAI(base_url=base_url, api_key=api_key, http_client=cast("Any", RepairingClient()))
+        self.called = called
+        self.facts = Facts(server_of(called, base_url))
+        self._profiles: dict[tuple[str, bool], ModelProfile] = {}
+        super().__init__(model_name, provider=OpenAIProvider(openai_client=client))
+
+    @property
+    def profile(self) -> ModelProfile:  # type: ignore[override]
+        """What the model takes on this server."""
+        server, has_tools = self.facts.server, self.facts.has_tools is not False
+        key = server.kind, has_tools
+        if key not in self._profiles:
+            made = dict[str, Any](profile_of(server, self.model_name, super().profile))
+            self._profiles[key] = cast("ModelProfile", made if has_tools else {**made, "supports_tools": False})
+        return self._profiles[key]
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Send a request, and notice if the tools did not reach the model."""
+        response = await super().request(messages, model_settings, model_request_parameters)
+        self._weigh(response, model_request_parameters)
+        return response
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        """Stream a reply, and notice if the tools did not reach the model."""
+        arguments = (messages, model_settings, model_request_parameters, run_context)
+        async with super().request_stream(*arguments) as stream:
+            yield stream
+        self._weigh(stream.get(), model_request_parameters)
+
+    def _weigh(self, response: ModelResponse, parameters: ModelRequestParameters) -> None:
+        """Compare what llama.cpp counted with the tools: 37 tokens cannot hold 14 of them."""
+        if self.facts.server.kind != "llama.cpp" or self.facts.has_tools is not None:
+            return
+        sent = [(tool.name, tool.description, tool.parameters_json_schema) for tool in parameters.function_tools]
+        least, counted = len(json.dumps(sent)) // LONGEST, response.usage.input_tokens
+        if least >= MANY and 0 < counted < least and not response.tool_calls:
+            self.facts = replace(self.facts, has_tools=False)
+            LOGGER.warning(DROPPED, self.model_name, counted, least)
+        elif response.tool_calls or counted > least >= MANY:
+            self.facts = replace(self.facts, has_tools=True)
+
+
+class RepairingClient(httpx2.AsyncClient):
+    """A client whose answers of Chat Completions are as OpenAI's."""
+
+    def __init__(self) -> None:
+        # What is packed cannot be read line by line.
+        super().__init__(timeout=TIMEOUT, follow_redirects=True, headers={"accept-encoding": "identity"})
+
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **how: Any) -> httpx2.Response:
+        """Send a request, and repair its answer."""
+        response = await super().send(request, stream=True, **how)
+        if request.url.path.endswith("/chat/completions") and response.is_success and _is_plain(response):
+            asked = _asked(request)
+            if "event-stream" in response.headers.get("content-type", ""):
+                response.stream = _Repaired(cast("httpx2.AsyncByteStream", response.stream), str(asked.get("model")))
+            else:
+                response = await _whole(response, asked)
+        if not stream:
+            await response.aread()
+        return response
+
+
+def _is_plain(response: httpx2.Response) -> bool:
+    return response.headers.get("content-encoding", "identity") == "identity"
+
+
+def _asked(request: httpx2.Request) -> dict[str, Any]:
+    try:
+        return json.loads(request.content)
+    except (ValueError, httpx2.RequestNotRead):  # not ours
+        return {}
+
+
+async def _whole(response: httpx2.Response, asked: dict[str, Any]) -> httpx2.Response:
+    """Return an answer that is one JSON text, repaired; one that is none as it is."""
+    content = await response.aread()
+    await response.aclose()
+    status, kind = response.status_code, "application/json"
+    try:
+        body: object = json.loads(content)
+    except ValueError:
+        body = None
+    error = error_of(body)
+    if error is None and isinstance(body, dict) and not cast("dict[str, Any]", body).get("choices"):
+        error = NO_CHOICES
+    if error is not None:
+        status, content = error[0], json.dumps(error[1]).encode()
+    elif isinstance(body, dict) and isinstance(cast("dict[str, Any]", body).get("choices"), list):
+        said, model = cast("dict[str, Any]", body), str(asked.get("model"))
+        if asked.get("stream"):
+            kind = "text/event-stream"
+            lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in as_chunks(said, model)]
+            content = "".join([*lines, "data: [DONE]\n\n"]).encode()
+        else:
+            content = json.dumps(repaired(said, model)).encode()
+    dropped = ("content-length", "content-type", "transfer-encoding")
+    headers = [(key, value) for key, value in response.headers.multi_items() if key.lower() not in dropped]
+    made = httpx2.Response(
+        status, headers=[*headers, ("content-type", kind)], content=content, request=response.request
+    )
+    made.elapsed = response.elapsed
+    return made
+
+
+class _Repaired(httpx2.AsyncByteStream):
+    """The lines of a stream, repaired.
+
+    Args:
+        inner: the stream.
+        model: the model that was asked.
+    """
+
+    def __init__(self, inner: httpx2.AsyncByteStream, model: str) -> None:
+        self._inner, self._repair = inner, StreamRepair(model)
+        self._ended = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        rest = b""
+        async for piece in self._inner:
+            *lines, rest = (rest + piece).split(b"\n")
+            if lines:
+                yield b"".join(self._line(line) + b"\n" for line in lines)
+        if rest:
+            yield self._line(rest)
+        if not self._ended:
+            yield b"\n\n" + self._usage()
+
+    def _line(self, line: bytes) -> bytes:
+        text = line.strip()
+        if not text.startswith(b"data:"):
+            return line
+        data = text.removeprefix(b"data:").strip()
+        if data == b"[DONE]":
+            self._ended = True
+            return self._usage() + line
+        try:
+            body: object = json.loads(data)
+        except ValueError:
+            return line
+        if (error := error_of(body)) is not None:
+            return b"data: " + json.dumps(error[1]).encode()
+        if not isinstance(body, dict) or ("choices" not in body and "usage" not in body):
+            return line
+        return b"data: " + json.dumps(self._repair.chunk(cast("dict[str, Any]", body))).encode()
+
+    def _usage(self) -> bytes:
+        last = self._repair.last()
+        return b"" if last is None else b"data: " + json.dumps(last).encode() + b"\n\n"
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._inner.aclose()
+
+
+def served_model(config: AgentConfig) -> ServedModel | None:
+    """Return the configured model on the server at `base_url`; None without such a server.
+
+    Raises:
+        ConfigError: the variable of `api_key_env` is not set.
+    """
+    found = config.model.served(config.model.id or "")
+    if found is None:
+        return None
+    client = cast("OpenAIChatModel", found).client
+    return ServedModel(found.model_name, str(client.base_url), client.api_key, config.model.provider)
