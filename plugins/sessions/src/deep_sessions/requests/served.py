@@ -34,8 +34,8 @@ LONGEST = 8
 MANY = 50
 """Tokens of tools from which they are looked for."""
 DROPPED = (
-    "%s: the server counted %s tokens where the tools alone have at least %s: it drops the tools. From the next request "
-    "on they are written into the prompt as text (deep-prompted-tools)"
+    "%s: the server counted %s tokens where the tools alone have at least %s: it drops the tools. From the next "
+    "request on they are written into the prompt as text (deep-prompted-tools)"
 )
 TIMEOUT = httpx2.Timeout(600, connect=5)
 """As Pydantic AI's own clients have it."""
