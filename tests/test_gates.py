@@ -125,6 +125,10 @@ def test_a_request_carries_few_characters(count: Callable[..., Any]) -> None:
     hold("static characters", count("static_chars", OURS))
 
 
+def test_a_request_of_the_small_profile_has_less_than_600_tokens(count: Callable[..., Any]) -> None:
+    hold("static characters, small profile", count("static_chars", "ours:SMALL"))
+
+
 @pytest.mark.slow
 def test_a_long_task_takes_few_summaries(count: Callable[..., Any]) -> None:
     summaries = count("summaries", OURS)

@@ -16,7 +16,7 @@ from pydantic_ai.models import Model
 from benchmarks.contenders.pydantic_ai_contender import PydanticAIContender
 from deep_core import Kernel, create_deep_agent, create_default_deps
 
-__all__ = ["ALL", "CONTENDER", "FEATURES", "kernel", "session"]
+__all__ = ["ALL", "CONTENDER", "FEATURES", "SMALL", "kernel", "session"]
 
 FEATURES = ("backends", "filesystem", "skills", "subagents", "summarization", "todo", "uploads")
 """The plugins that are measured: workspaces, file tools and commands, and five more features."""
@@ -36,6 +36,10 @@ def _build_all(model: Model) -> Agent[Any, Any]:
     return create_deep_agent(model)
 
 
+def _build_small(model: Model) -> Agent[Any, Any]:
+    return create_deep_agent(model, config={"agent": {"profile": "small"}})
+
+
 def session(root: Path) -> Any:
     """Make a session in a directory."""
     return create_default_deps(backend=local_backend(root))
@@ -44,3 +48,5 @@ def session(root: Path) -> Any:
 CONTENDER = PydanticAIContender(_build, session)
 ALL = PydanticAIContender(_build_all, session)
 """With every installed plugin."""
+SMALL = PydanticAIContender(_build_small, session)
+"""With every installed plugin, for a model with a small window."""

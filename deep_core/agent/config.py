@@ -40,7 +40,7 @@ class Narrows:
     never: bool | None = None
 
 
-_SESSIONS = "model.fallback model.retry model.stall_ms tools_policy.max_parallel tools_policy.max_calls_per_run"
+_SESSIONS = "profile model.fallback model.retry model.stall_ms tools_policy.max_parallel tools_policy.max_calls_per_run"
 HONORED_BY = {
     **dict.fromkeys(["loop", "session", "observability", "limits", *_SESSIONS.split()], "sessions"),
     **dict.fromkeys(["context", "models.summary", "model.context_window"], "summarization"),
@@ -166,10 +166,9 @@ class ModelSection(Section):
 
     def settings(self) -> ModelSettings:
         """Return this section as Pydantic AI model settings."""
-        seconds = None if self.timeout_ms is None else self.timeout_ms / 1000
         choice = self.tool_choice if self.tool_choice in ("auto", "none") else None
-        out = {"temperature": self.temperature, "max_tokens": self.max_tokens, "thinking": self.thinking}
-        out |= {"timeout": seconds, "tool_choice": choice}
+        out = self.model_dump(include={"temperature", "max_tokens", "thinking"})
+        out |= {"timeout": self.timeout_ms and self.timeout_ms / 1000, "tool_choice": choice}
         return cast("ModelSettings", {key: value for key, value in out.items() if value is not None})
 
     def served(self, model_id: str) -> Model | None:
@@ -339,6 +338,8 @@ class AgentConfig(Section):
     """Plugins whose capabilities may answer approval requests."""
     innermost: list[str] = Field(default_factory=list[str])
     """Plugins whose capabilities may stand behind the kernel's last check, as those for durable execution do."""
+    profile: Literal["small"] | None = None
+    """`small`: four tools, one call at a time and short results, for models with windows of 2,000 to 8,000 tokens."""
     native_tools: list[str] = Field(default_factory=list[str])
     """Kinds of provider-run tools that plugins may add, such as `web_search`. The kernel refuses all others."""
 

@@ -251,6 +251,9 @@ EFFECTS = {
         "O4_K8_a_configuration_may_forbid_overrides": ["prompt.allow_override"],
         "session_auto_create_off_refuses_an_unknown_id": ["session.auto_create"],
     },
+    f"{SESSIONS}/test_small.py": {
+        "profile_small_offers_four_tools_in_less_than_600_tokens": ["profile"],
+    },
     f"{SESSIONS}/test_hints.py": {
         "prompt_append_time_hint_is_the_date_and_no_clock": ["prompt.append_time_hint"],
         "prompt_append_runtime_hint_is_the_same_for_a_session": ["prompt.append_runtime_hint"],

@@ -15,6 +15,7 @@ __all__ = [
     "backend_option",
     "config_option",
     "file_option",
+    "given_profile",
     "json_option",
     "model_of",
     "plan_option",
@@ -30,6 +31,7 @@ BACKEND = "local"
 """The default of `--backend`."""
 VERBOSE = "deep_cli.verbose"
 MODEL = "deep_cli.model"
+PROFILE = "deep_cli.profile"
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -46,6 +48,17 @@ def model_of(ctx: click.Context) -> str:
 def _note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value:
         ctx.meta[VERBOSE] = True
+
+
+def _note_profile(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value:
+        ctx.meta[PROFILE] = value
+
+
+def given_profile() -> str | None:
+    """Return the value of `--profile` of the command that runs."""
+    ctx = click.get_current_context(silent=True)
+    return None if ctx is None else ctx.meta.get(PROFILE)
 
 
 def _note_model(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -119,6 +132,13 @@ def agent_options(*, files: bool = True) -> Callable[[F], F]:
             metavar="MODEL",
             callback=_note_model,
             help="provider:name, as openai:gpt-5.2. Default: DEEP_MODEL, [agent] model.",
+        ),
+        click.option(
+            "--profile",
+            type=click.Choice(["small"]),
+            expose_value=False,
+            callback=_note_profile,
+            help="small: four tools and short results, for models with a window of 2,000 to 8,000 tokens.",
         ),
         backend_option,
         *([file_option] if files else []),

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from .runner import Runner
     from .service import Sessions
     from .slash import ChatCommand, chat_commands
+    from .small import SmallProfile
     from .store import Commit, Entry, Lease, Mail, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
     from .stores.memory import MemoryStore
     from .stores.open import default_store, open_conversations, open_store
@@ -137,6 +138,7 @@ __all__ = [
     "SessionStatus",
     "SessionStore",
     "Sessions",
+    "SmallProfile",
     "SqliteStore",
     "StoreError",
     "Stored",
@@ -248,6 +250,7 @@ __getattr__, __dir__ = lazy_exports(
         "run_request": ["RunRequest"],
         "runner": ["Runner"],
         "service": ["Sessions"],
+        "small": ["SmallProfile"],
         "slash": ["ChatCommand", "chat_commands"],
         "store": [
             "Commit",

@@ -19,6 +19,10 @@ def capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
     from .requests.capability import Requests
 
     found: list[AbstractCapability[Any]] = [Door(), Requests(context)]
+    if config.profile == "small":
+        from .small import SmallProfile
+
+        found.append(SmallProfile())
     if context.sets("loop") or config.tools_policy.max_calls_per_run is not None:
         from .loop_limits import loop_limits
 

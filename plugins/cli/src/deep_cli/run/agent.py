@@ -12,7 +12,7 @@ from deep_core.plugin_api import read_agent_config
 from ..collector import resume
 from ..errors import no_model
 from ..failure import Failure
-from ..flags import BACKEND
+from ..flags import BACKEND, given_profile
 from ..options import cli_options
 from ..terminal.asking import offers_questions
 from .plan import PlanModes, planner_parameters
@@ -82,7 +82,11 @@ def make_agent(
 
         load_key(model_id)
     place = backend if backend is not None else settings.runtime_policy.profile or BACKEND
-    capabilities = _capabilities() if is_stored else ()
+    capabilities = [*(_capabilities() if is_stored else ())]
+    if given_profile() == "small" and settings.profile is None:
+        from deep_sessions import SmallProfile
+
+        capabilities.append(SmallProfile())
     more: dict[str, Any] = {"config": offers_questions(kernel)} if has_person else {}
     agent = kernel.create_agent(model_id, backend=place, capabilities=capabilities, **more)
 

@@ -21,6 +21,7 @@ ADDRESSES = (
     ("ollama", "http://localhost:11434/v1"),
     ("vllm", "http://localhost:8000/v1"),
     ("llama.cpp", "http://localhost:8080/v1"),
+    ("lmstudio", "http://localhost:1234/v1"),
 )
 WAIT = 0.5
 """Seconds that a local server may take to answer."""

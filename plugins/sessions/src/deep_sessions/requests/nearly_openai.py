@@ -34,7 +34,7 @@ def error_of(body: object) -> tuple[int, dict[str, Any]] | None:
     if not error:
         return None
     inner: dict[str, Any] = cast("dict[str, Any]", error) if isinstance(error, dict) else {"message": error}
-    message: Any = inner.get("message") or error
+    message = cast("object", inner.get("message") or error)
     text = message if isinstance(message, str) else json.dumps(message, default=str)
     code = inner.get("code", inner.get("status", said.get("status")))
     number = int(str(code)) if str(code).isdecimal() else 0
