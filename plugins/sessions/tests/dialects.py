@@ -175,12 +175,14 @@ class Answer(NamedTuple):
 
 
 @contextmanager
-def serving(answer: Callable[[Body, int], Answer], get: Mapping[str, Body] | None = None) -> Iterator[str]:
+def serving(
+    answer: Callable[[Body, int], Answer], get: Mapping[str, Body] | Callable[[str], Answer] = {}
+) -> Iterator[str]:
     """Serve on a free port; give the base URL.
 
     Args:
         answer: makes the answer to the body of the request with this number, from 1 on.
-        get: what a GET answers, by its path; else 404.
+        get: what a GET answers, by its path, else 404; or what makes the answer.
     """
     count = [0]
 
@@ -195,8 +197,11 @@ def serving(answer: Callable[[Body, int], Answer], get: Mapping[str, Body] | Non
             self.wfile.write(data)
 
         def do_GET(self) -> None:
-            found = (get or {}).get(self.path)
-            self._send(200 if found is not None else 404, "application/json", json.dumps(found or {}).encode())
+            if callable(get):
+                made = get(self.path)
+            else:
+                made = Answer(get.get(self.path, {}), 200 if self.path in get else 404)
+            self._send(made.status, "application/json", json.dumps(made.body).encode())
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))

@@ -246,6 +246,22 @@ def described(number: int) -> Tool:
     return Tool(lambda text: text, name=f"tool_{number}", description="What it does, in many words. " * 9)
 
 
+async def test_a_server_that_loads_its_model_is_waited_for() -> None:
+    asked: list[str] = []
+    models = DIALECTS["llama.cpp"].models
+
+    def get(path: str) -> Answer:
+        asked.append(path)
+        if len(asked) == 1:
+            return Answer({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}, 503)
+        return Answer(models.get(path, {}), 200 if path in models else 404)
+
+    with serving(lambda _, __: Answer({}), get) as url:
+        facts = await find_facts(ServedModel("m", url, "none", None))
+    assert facts is not None
+    assert (facts.server.kind, facts.window) == ("llama.cpp", 8192)
+
+
 # -- any reply -------------------------------------------------------------------------------------------------------
 
 WORDS = "id object created model choices message delta role content tool_calls function name arguments index type usage"

@@ -58,12 +58,17 @@ class SmallProfile(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], result: Any
     ) -> Any:
         """Cut a long result."""
-        text = result if isinstance(result, str) else None
-        if isinstance(result, list | dict):
-            text = json.dumps(result, ensure_ascii=False, default=str)
+        text = _text(result)
         if text is None or len(text) <= RESULT:
             return result
         return text[:RESULT] + CUT.format(left=len(text) - RESULT)
+
+
+def _text(result: object) -> str | None:
+    """Return a result as the model reads it; None for what holds files."""
+    if isinstance(result, str):
+        return result
+    return json.dumps(result, ensure_ascii=False, default=str) if isinstance(result, list | dict) else None
 
 
 def _fitting(parts: list[InstructionPart]) -> list[InstructionPart]:

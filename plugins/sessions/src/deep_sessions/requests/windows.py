@@ -6,6 +6,7 @@ is kept in the user's cache for a week, for servers that do not say it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -36,6 +37,8 @@ MOST = 100
 
 PATIENCE = 2.0
 """Seconds for each question to a server."""
+LOADING = 120
+"""Seconds that a server may take to load its model."""
 CLOUDS = re.compile(
     r"(^|\.)(openai\.com|azure\.com|anthropic\.com|googleapis\.com|amazonaws\.com|mistral\.ai|groq\.com|x\.ai|deepseek\.com"
     r"|cohere\.com|huggingface\.co|together\.xyz|fireworks\.ai|cerebras\.ai)$"
@@ -167,6 +170,7 @@ async def _ask(model: Model[Any]) -> Facts:
             size = _number(_of(said, "loaded_context_length")) or _size(said)
             return replace(found, server=server_of("lmstudio", base), window=size)
 
+        await _loaded(client, f"{base}/models")
         listed = await get(f"{base}/models")  # vLLM, llama.cpp, OpenRouter, SGLang
         said = _named(listed, "data", name)
         owner = _of(said, "owned_by")
@@ -178,6 +182,20 @@ async def _ask(model: Model[Any]) -> Facts:
         if facts.window is None and facts.server.kind not in ("llama.cpp", "ollama"):
             facts = await studio(facts)
     return facts
+
+
+async def _loaded(client: httpx2.AsyncClient, url: str) -> None:
+    """Wait while a server says that it loads its model: until then it knows nothing of it."""
+    import httpx2
+
+    for _ in range(LOADING):
+        try:
+            response = await client.get(url)
+        except httpx2.HTTPError:
+            return
+        if response.status_code != 503 or "loading" not in response.text.lower():
+            return
+        await asyncio.sleep(1)
 
 
 async def _json(answer: Awaitable[httpx2.Response]) -> Any:
