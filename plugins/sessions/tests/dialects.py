@@ -174,9 +174,13 @@ class Answer(NamedTuple):
     done: bool = True
 
 
+def _listed(known: Mapping[str, Body], path: str) -> Answer:
+    return Answer(known.get(path, {}), 200 if path in known else 404)
+
+
 @contextmanager
 def serving(
-    answer: Callable[[Body, int], Answer], get: Mapping[str, Body] | Callable[[str], Answer] = {}
+    answer: Callable[[Body, int], Answer], get: Mapping[str, Body] | Callable[[str], Answer] | None = None
 ) -> Iterator[str]:
     """Serve on a free port; give the base URL.
 
@@ -197,10 +201,7 @@ def serving(
             self.wfile.write(data)
 
         def do_GET(self) -> None:
-            if callable(get):
-                made = get(self.path)
-            else:
-                made = Answer(get.get(self.path, {}), 200 if self.path in get else 404)
+            made = get(self.path) if callable(get) else _listed(get or {}, self.path)
             self._send(made.status, "application/json", json.dumps(made.body).encode())
 
         def do_POST(self) -> None:

@@ -170,8 +170,7 @@ async def _ask(model: Model[Any]) -> Facts:
             size = _number(_of(said, "loaded_context_length")) or _size(said)
             return replace(found, server=server_of("lmstudio", base), window=size)
 
-        await _loaded(client, f"{base}/models")
-        listed = await get(f"{base}/models")  # vLLM, llama.cpp, OpenRouter, SGLang
+        listed = await _loaded(client, f"{base}/models")  # vLLM, llama.cpp, OpenRouter, SGLang
         said = _named(listed, "data", name)
         owner = _of(said, "owned_by")
         facts = Facts(server_of(called, base, str(owner or "")), _size(said, "meta") or _size(said))
@@ -184,18 +183,19 @@ async def _ask(model: Model[Any]) -> Facts:
     return facts
 
 
-async def _loaded(client: httpx2.AsyncClient, url: str) -> None:
-    """Wait while a server says that it loads its model: until then it knows nothing of it."""
+async def _loaded(client: httpx2.AsyncClient, url: str) -> Any:
+    """Return what a server lists; wait while it says that it loads its model: until then it knows nothing of it."""
     import httpx2
 
     for _ in range(LOADING):
         try:
             response = await client.get(url)
-        except httpx2.HTTPError:
-            return
-        if response.status_code != 503 or "loading" not in response.text.lower():
-            return
+            if response.status_code != 503 or "loading" not in response.text.lower():
+                return response.json() if response.is_success else None
+        except (httpx2.HTTPError, ValueError):
+            return None
         await asyncio.sleep(1)
+    return None
 
 
 async def _json(answer: Awaitable[httpx2.Response]) -> Any:
