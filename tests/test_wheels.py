@@ -141,9 +141,10 @@ def test_the_kernel_and_one_plugin(tmp_path: Path, wheels: Mapping[str, Path], n
     needed = {
         "deep-acp": ["deep-sessions"],
         "deep-cli": ["deep-sessions"],
+        "deep-filesystem": ["deep-backends"],
         "deep-folders": ["deep-skills"],
         "deep-prompted-tools": ["deep-universe"],
-        "deep-web": ["deep-filesystem", "deep-sessions", "deep-uploads"],
+        "deep-web": ["deep-backends", "deep-filesystem", "deep-sessions", "deep-uploads"],
     }.get(name, [])
     environment = Environment.create(tmp_path, kernel=False)
     unpack((wheels[each] for each in {*BELOW, "deep-agent-core", *needed, name}), environment.site)

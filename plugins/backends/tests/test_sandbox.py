@@ -168,20 +168,29 @@ async def test_a_link_on_the_way_to_a_protected_file_is_put_aside(world: World, 
     assert sorted(os.listdir(world.outside)) == before
 
 
-async def test_what_runs_later_and_a_command_creates_is_reported(world: World, sandbox: SandboxBackend) -> None:
+async def test_what_runs_later_and_a_command_creates_does_not_stay(world: World, sandbox: SandboxBackend) -> None:
     seen = await output(sandbox, "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit; echo x > .envrc")
-    for name in (".git/hooks", ".envrc"):
-        assert f"[this command created {name}, which runs at the user's next command: say so]" in seen
-    assert (world.root / ".envrc").exists()
-    assert "created" not in await output(sandbox, "echo x > .envrc; echo x > .git/hooks/pre-commit")
-    assert (world.root / ".envrc").read_text() == "x\n"
+    for name in (".git/hooks/pre-commit", ".envrc"):
+        assert f"[{name} runs later (" in seen
+        assert not (world.root / name).exists()
+        assert (world.root / f"{name}.sandboxed").read_text() == "x\n"
+    assert "sandboxed" in await output(sandbox, "echo y > .envrc")
+    assert (world.root / ".envrc.sandboxed1").read_text() == "y\n"
 
 
-async def test_a_guarded_link_that_a_command_replaces_is_reported(world: World, sandbox: SandboxBackend) -> None:
+async def test_a_guarded_link_that_a_command_replaces_is_put_back(world: World, sandbox: SandboxBackend) -> None:
     (world.root / ".envrc").symlink_to("inside.txt")
     seen = await output(sandbox, "echo x > .envrc; rm .envrc; echo y > .envrc")
-    assert "created .envrc" in seen
+    assert "[.envrc runs later (" in seen
+    assert (world.root / ".envrc").readlink() == Path("inside.txt")
     assert (world.root / "inside.txt").read_text() == "inside"
+
+
+async def test_what_a_link_leads_to_counts(world: World, sandbox: SandboxBackend) -> None:
+    (world.root / "below").mkdir()
+    (world.root / "below" / ".envrc").symlink_to("../inside.txt")
+    assert "[below/.envrc runs later (" in await output(sandbox, "echo x > inside.txt")
+    assert not (world.root / "below" / ".envrc").exists()
 
 
 # -- network -----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import deep_backends
 import deep_filesystem
 import pytest
 from deep_backends import local_backend
-from deep_filesystem.run_later import FILES, FOLDERS
+from deep_backends.run_later import FILES, FOLDERS
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults
 from pydantic_ai.models.test import TestModel
 
@@ -61,7 +61,7 @@ def test_it_asks(kernel: Kernel, root: Path, path: str, tool: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["src/a.py", "git/config", ".gitignore", "a.git/x", "Makefile", "conftest.py", "envrc"]
+    "path", ["src/a.py", "git/config", ".gitignore", "a.git/x", "Makefile", "conftest.txt", "envrc"]
 )
 def test_other_files_are_written_without(kernel: Kernel, root: Path, path: str) -> None:
     assert not isinstance(output(kernel, root, path), DeferredToolRequests)

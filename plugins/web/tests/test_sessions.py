@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from deep_sessions import create, load_session, open_store, rename, title_of
+from deep_sessions import create, folder_store, load_session, open_store, rename, title_of
 from pydantic_ai.messages import ModelResponse
 from websockets.exceptions import ConnectionClosed
 
@@ -115,13 +115,14 @@ async def test_a_page_hears_of_other_sessions_and_of_other_processes(tmp_path: P
         await rings({page.id: "idle", other: "idle"})
         await user.send(other, "write notes.txt: red")
         await rings({page.id: "idle", other: "waiting"})
-        elsewhere = open_store(f"sqlite:///{tmp_path / 'sessions.db'}")  # as another process has it
+        store = open_store(f"sqlite:///{tmp_path / 'sessions.db'}")  # as another process has it
+        elsewhere = await folder_store(store, running.site.folder)
         new = running.site.new_id()
         await create(elsewhere, new, [])
         await rings({page.id: "idle", other: "waiting", new: "idle"})
         await rename(elsewhere, new, "From elsewhere")
         while "From elsewhere" not in {row["title"] for row in await user.listed()}:
             await page.until(lambda message: message["type"] == "sessions")
-        await create(elsewhere, "another-program", [])  # no conversation of this folder
+        await create(store, "another-program", [])  # no conversation of this folder
         assert len(await user.listed()) == 3
         await elsewhere.aclose()

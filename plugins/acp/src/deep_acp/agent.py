@@ -127,7 +127,7 @@ class EditorAgent:
     @told
     async def new_session(self, cwd: str, mcp_servers: Sequence[Any] | None = None, **more: Any) -> NewSessionResponse:
         """Begin a conversation. It is stored with its first message."""
-        project = self._project(cwd, mcp_servers)
+        project = await self._opened(cwd, mcp_servers)
         session = await self._open(new_conversation_id(project.folder), project)
         return NewSessionResponse(session_id=session.id, modes=session.modes, config_options=session.options)
 
@@ -151,9 +151,9 @@ class EditorAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **more: Any
     ) -> ListSessionsResponse:
-        """List conversations, the most recently used first: of a folder, or of all."""
+        """List conversations of the folder, the most recently used first."""
         folder = real_folder(cwd) if cwd else None
-        project = self._project(folder or self._folder or os.getcwd())
+        project = await self._opened(folder or self._folder or os.getcwd())
         if cursor is not None and not cursor.isdecimal():
             raise RequestError(INVALID, f"cursor: {visible(cursor)!r} is none that session/list gave")
         found: list[SessionInfo] = []
@@ -179,7 +179,7 @@ class EditorAgent:
         session = self._sessions.get(session_id)
         if session is not None:
             await self._forget(session)
-        project = self._project(self._folder or os.getcwd()) if session is None else session.project
+        project = await self._opened(self._folder or os.getcwd()) if session is None else session.project
         with suppress(SessionNotFound):
             await delete(project.store, session_id, kernel=project.kernel)
         return DeleteSessionResponse()
@@ -212,6 +212,11 @@ class EditorAgent:
         await self._session(session_id).cancel()
 
     # -- what there is -------------------------------------------------------------------------------------------------
+
+    async def _opened(self, cwd: str, servers: Sequence[Any] | None = None) -> Project:
+        project = self._project(cwd, servers)
+        await project.open()
+        return project
 
     def _project(self, cwd: str, servers: Sequence[Any] | None = None) -> Project:
         """Return the project of a folder.
@@ -253,7 +258,7 @@ class EditorAgent:
     async def _take_up(
         self, session_id: str, cwd: str, servers: Sequence[Any] | None, *, replay: bool
     ) -> EditorSession:
-        project = self._project(cwd, servers)
+        project = await self._opened(cwd, servers)
         if not session_id.startswith(f"{folder_key(project.folder)}."):
             raise RequestError(
                 INVALID, f"session {visible(session_id)} is no conversation of {visible(project.folder)}"

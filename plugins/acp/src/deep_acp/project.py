@@ -19,6 +19,8 @@ from deep_sessions import (
     SessionStore,
     chat_commands,
     default_store,
+    folder_owner,
+    folder_store,
     open_store,
 )
 from pydantic_ai.models import Model
@@ -113,7 +115,9 @@ class Project:
         self.options = acp_options(self.kernel.config)
         self.model = settings.model or config.model.id
         self.backend = settings.backend or config.runtime_policy.profile or "local"
-        self.store: SessionStore = open_store(settings.store or default_store(), kernel=self.kernel)
+        store = open_store(settings.store or default_store(), kernel=self.kernel)
+        self.store: SessionStore = store.for_owner(folder_owner(folder))
+        self._is_open = False
         self.agents = FolderAgents(
             folder,
             self.kernel,
@@ -129,6 +133,12 @@ class Project:
     def models(self) -> list[str]:
         """The models that the editor offers."""
         return list(dict.fromkeys([*([self.model] if self.model else []), *self.options.models]))
+
+    async def open(self) -> None:
+        """Take up the folder's conversations from before folders were owners. Once."""
+        if not self._is_open:
+            await folder_store(self.store, self.folder)
+            self._is_open = True
 
     async def sessions(self, choice: AgentChoice) -> Sessions:
         """Return the sessions as one agent runs them; make the agent at its first use.

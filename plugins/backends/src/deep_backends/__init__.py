@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .local import LocalBackend
     from .memory import MemoryBackend
     from .options import BackendsOptions
+    from .run_later import part_that_runs, reason_of
     from .runtimes import BUILTIN_RUNTIMES, RuntimeConfig, get_runtime
     from .sandbox import SandboxBackend
     from .sessions import (
@@ -61,6 +62,8 @@ __all__ = [
     "get_runtime",
     "local_backend",
     "memory_backend",
+    "part_that_runs",
+    "reason_of",
     "sandbox_backend",
     "session_directory_name",
 ]
@@ -75,6 +78,7 @@ __getattr__, __dir__ = lazy_exports(
         "local": ["LocalBackend"],
         "memory": ["MemoryBackend"],
         "options": ["BackendsOptions"],
+        "run_later": ["part_that_runs", "reason_of"],
         "runtimes": ["BUILTIN_RUNTIMES", "RuntimeConfig", "get_runtime"],
         "sandbox": ["SandboxBackend"],
         "sessions": [

@@ -10,24 +10,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from anyio import to_thread
 from pydantic_ai.workspaces import CommandResult, WorkspaceCommand, WorkspaceRef, WorkspaceUnavailableError
 
 from deep_core.plugin_api import absolute_path, find_program
 
 from .local import LocalBackend
+from .run_later import LINK, Found, survey
 
 __all__ = ["SandboxBackend"]
 
 PRIVATE = ("/tmp", "/var/tmp", "/run", "/dev/shm", "/mnt", "/media")  # noqa: S108 - these are hidden
 """Folders that are empty in the sandbox. `/run` has the sockets of services, which a read-only folder does not stop."""
 GUARDED = (
-    ".git/config", ".git/hooks", ".hg/hgrc", ".husky", ".pre-commit-config.yaml", "lefthook.yml", ".envrc", ".direnv",
+    ".hg/hgrc", ".husky", ".pre-commit-config.yaml", "lefthook.yml", ".envrc", ".direnv",
     "mise.toml", ".mise.toml", ".vscode", ".idea", ".devcontainer", ".npmrc", ".yarnrc.yml", "sitecustomize.py",
     "usercustomize.py",
 )  # fmt: skip
-"""What stays read-only in the workspace if it exists: the user's next command runs it, or what it names."""
+"""What stays read-only at the top of the workspace, if it exists, beside its repository's configuration and hooks."""
+MOST_MODULES = 100
 ASIDE = ".sandboxed"
-"""What is appended to the name of a protected file that a command created."""
+"""What is appended to the name of a file that a command made, and that is protected or runs later."""
 
 logger = logging.getLogger("deep.backends")
 
@@ -37,9 +40,11 @@ class SandboxBackend(LocalBackend):
 
     File operations are those of `LocalBackend`. A command runs in namespaces of its own:
 
-    - It writes below `root` only, except for `protected` paths and `GUARDED` ones (such as `.git/hooks` and `.envrc`).
-      The rest is read-only. A protected path that does not exist cannot be mounted: if a command creates it, it is
-      moved aside after the command. A guarded one that a command creates is reported.
+    - It writes below `root` only, except for `protected` paths, `GUARDED` ones (such as `.envrc`), and the
+      configuration and hooks of its git repository. The rest is read-only.
+    - What cannot be mounted is compared after the command, by the table of `run_later`: anything that runs later, also
+      in other repositories, does not stay. It is moved aside, and what was there before is put back. A protected path
+      that a command creates is moved aside as well.
     - It does not see your home directory, apart from the interpreter and the folders of the `PATH`, nor `/tmp` and
       `/run`. It has empty ones of its own, which are gone after it.
     - It has no network, unless `network` is true.
@@ -128,22 +133,83 @@ class SandboxBackend(LocalBackend):
         Standard error tells what the command created that is protected, or that runs later.
         """
         bounds = self._confined()
-        before = {path: _state(path) for path in (*bounds.inside, *_guarded(bounds.root))}
+        before = {path: _state(path) for path in bounds.inside}
+        later = await to_thread.run_sync(_survey, bounds.root)
         result, notes = None, list[str]()
         try:
             result = await super().run(command, shell=shell, env=env, timeout=timeout)
         finally:
             # Its processes are dead now. What is above a file first: a link may lead out of the root.
             for path in sorted(before):
-                if _state(path) in (None, before[path]):
-                    continue
-                notes.append(_put_aside(bounds.root, path) if path in bounds.inside else _runs_later(bounds.root, path))
-                logger.warning("%s", notes[-1])
+                if _state(path) not in (None, before[path]):
+                    notes.append(_put_aside(bounds.root, path))
+            notes += _put_back(bounds.root, later)
+            for note in notes:
+                logger.warning("%s", note)
         return replace(result, stderr=f"{result.stderr}{''.join(f'[{note}]{chr(10)}' for note in notes)}")
 
 
+def _survey(root: str) -> dict[str, Found] | str:
+    """Return what runs later, or why it is not known."""
+    try:
+        return survey(root)
+    except (OverflowError, OSError) as error:
+        return str(error)
+
+
+def _put_back(root: str, before: dict[str, Found] | str) -> list[str]:
+    """Move aside what a command made that runs later, put back what was there, and say so."""
+    after = _survey(root)
+    if isinstance(before, str) or isinstance(after, str):
+        return [f"what runs later was not compared: {before if isinstance(before, str) else after}"]
+    notes: list[str] = []
+    for path, new in sorted(after.items()):
+        old = before.get(path)
+        if not new.part or (old is not None and old.part == new.part):
+            continue
+        place = f"{root}/{path}"
+        aside = _rename_aside(place)
+        if old is not None and old.content is not None:
+            descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, old.mode)
+            with open(descriptor, "wb") as file:
+                file.write(old.content)
+        elif old is not None and old.part.startswith(LINK):
+            target = old.part.removeprefix(LINK).partition(b"\0")[0]
+            if not new.part.startswith(LINK + target + b"\0"):  # else the link is the same, and what it leads to is not
+                os.symlink(os.fsdecode(target), place)
+        name = os.path.relpath(aside, root)
+        notes.append(
+            f"{path} runs later ({new.reason}): what this command made of it is in {name}. To keep it, write {path} "
+            "with the tool for files, which asks the user"
+        )
+    return notes
+
+
 def _guarded(root: str) -> list[str]:
-    return [f"{root}/{name}" for name in GUARDED]
+    """List what stays read-only if it exists."""
+    found = [f"{root}/{name}" for name in GUARDED]
+    git = f"{root}/.git"
+    if os.path.isfile(git):
+        found.append(git)
+    folders = [os.path.realpath(_git_dir(git))]
+    for folder, names, _ in os.walk(f"{folders[0]}/modules"):
+        if "objects" in names:
+            folders.append(folder)
+            names[:] = [name for name in names if name == "modules"]
+        if len(folders) > MOST_MODULES:
+            break
+    found += [f"{folder}/{name}" for folder in folders for name in ("config", "config.worktree", "hooks")]
+    return found
+
+
+def _git_dir(path: str) -> str:
+    """Return the folder of a repository: what `.git` is, leads to, or names."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            named = file.read(4_096).partition("gitdir: ")[2].strip()
+    except OSError:
+        return path
+    return os.path.join(os.path.dirname(path), named) if named and "\0" not in named else path
 
 
 def _state(path: str) -> str | None:
@@ -154,19 +220,20 @@ def _state(path: str) -> str | None:
         return "there" if os.path.lexists(path) else None
 
 
-def _runs_later(root: str, path: str) -> str:
-    return f"this command created {os.path.relpath(path, root)}, which runs at the user's next command: say so"
-
-
 def _put_aside(root: str, path: str) -> str:
     """Rename a protected path that a command created, or the link on the way to it, and say so."""
     parts = path.removeprefix(f"{root}/").split("/")
     steps = [f"{root}/{'/'.join(parts[:end])}" for end in range(1, len(parts) + 1)]
     found = next((step for step in steps if os.path.islink(step)), path)
-    number = next(n for n in itertools.count() if not os.path.lexists(f"{found}{ASIDE}{n or ''}"))
-    aside = f"{found}{ASIDE}{number or ''}"
-    os.rename(found, aside)
+    aside = _rename_aside(found)
     return f"{os.path.relpath(path, root)} is protected: what this command created is in {os.path.relpath(aside, root)}"
+
+
+def _rename_aside(path: str) -> str:
+    number = next(n for n in itertools.count() if not os.path.lexists(f"{path}{ASIDE}{n or ''}"))
+    aside = f"{path}{ASIDE}{number or ''}"
+    os.rename(path, aside)
+    return aside
 
 
 def _between(root: str, path: str) -> list[str]:

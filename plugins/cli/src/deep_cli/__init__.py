@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .run.runner import run_task
     from .run.task_screen import TerminalReporter
     from .terminal.output import say, say_json, say_text
-    from .terminal.screen import one_line
+    from .terminal.screen import one_line, redact_args
 
 __version__ = "0.1.0"
 
@@ -52,6 +52,7 @@ __all__ = [
     "one_line",
     "plugin_option",
     "read_old_chats",
+    "redact_args",
     "run_command",
     "run_task",
     "say",
@@ -83,7 +84,7 @@ __getattr__, __dir__ = lazy_exports(
         "run.report": ["Decision", "RunReport", "Step"],
         "run.reporter": ["Reporter"],
         "run.runner": ["run_task"],
-        "terminal.screen": ["one_line"],
+        "terminal.screen": ["one_line", "redact_args"],
         "run.task_screen": ["TerminalReporter"],
     },
 )

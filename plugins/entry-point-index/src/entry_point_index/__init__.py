@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .cache import Notes
     from .index import EntryPoint, Index, site_directories
+    from .interrupts import is_interrupt
     from .origin import Misplaced, misplaced_module
 
 __version__ = "0.1.0"
@@ -22,6 +23,7 @@ __all__ = [
     "Misplaced",
     "Notes",
     "canonical",
+    "is_interrupt",
     "misplaced_module",
     "site_directories",
 ]
@@ -31,6 +33,7 @@ _HOMES = {
     "Index": "index",
     "Misplaced": "origin",
     "Notes": "cache",
+    "is_interrupt": "interrupts",
     "misplaced_module": "origin",
     "site_directories": "index",
 }

@@ -106,7 +106,7 @@ class Operations:
         files = self._sessions.state(ctx)[FILES]
         async with tool_failures(workspace, path):
             place = await locate(workspace, path)
-            await ask_before_writing(ctx, place)
+            await ask_before_writing(ctx, place, lambda before: content)
             async with holding(place.lock):
                 return await write_in_place(workspace, place, files, content, max_bytes=self.options.max_bytes)
 
@@ -118,7 +118,12 @@ class Operations:
         files = self._sessions.state(ctx)[FILES]
         async with tool_failures(workspace, path):
             place = await locate(workspace, path)
-            await ask_before_writing(ctx, place)
+            # An edit of text that is not there as it is may still be made: then it is what comes that counts.
+            await ask_before_writing(
+                ctx,
+                place,
+                lambda before: before.replace(old_string, new_string) if old_string in before else new_string,
+            )
             async with holding(place.lock):
                 return await edit_in_place(
                     workspace,

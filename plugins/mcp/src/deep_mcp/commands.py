@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from deep_cli import Failure, config_option, one_line, say, say_json
+from deep_cli import Failure, config_option, one_line, redact_args, say, say_json
 
 from deep_core import Kernel
-from deep_core.plugin_api import suggest
+from deep_core.plugin_api import suggest, visible
 
 from .budget import searched, tokens_of
 from .connection import Connection, ServerFailed
@@ -70,6 +70,12 @@ def list_servers(output: str, config: Path | None) -> None:
         say("no MCP server is configured; deep mcp add NAME COMMAND", err=True)
 
 
+def _target(config: ServerConfig) -> str:
+    """Return the program or the address, without secrets among its arguments."""
+    shown = [config.command, *config.args] if config.transport == "stdio" else [config.target]
+    return visible(" ".join(redact_args(shown)))
+
+
 def _cost(row: dict[str, Any]) -> str:
     if not row["tools"]:
         return ""
@@ -83,7 +89,7 @@ def _facts(hub: Hub, server: FoundServer, later: Collection[str]) -> dict[str, A
         "name": server.name,
         "status": server.status,
         "source": server.source,
-        "target": server.config.target if server.config is not None else None,
+        "target": _target(server.config) if server.config is not None else None,
         "reason": server.reason,
         "tools": None if listing is None else len(listing.tools),
         "tokens": None if listing is None else tokens_of(listing.tools),

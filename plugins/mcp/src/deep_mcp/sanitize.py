@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, cast
 
-__all__ = ["DESCRIPTION_CHARS", "NAME_CHARS", "SCHEMA_CHARS", "clean_name", "clean_schema", "clean_text", "hashed_name"]
+__all__ = [
+    "DESCRIPTION_CHARS",
+    "NAME_CHARS",
+    "SCHEMA_CHARS",
+    "clean_name",
+    "clean_schema",
+    "clean_text",
+    "clean_value",
+    "hashed_name",
+]
 
 NAME_CHARS = 64
 """What every provider takes as the name of a tool."""
@@ -24,6 +33,22 @@ def clean_text(text: str, limit: int = DESCRIPTION_CHARS) -> str:
     """Remove characters that a person cannot see, such as tags and direction marks, and truncate."""
     seen = "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in _HIDDEN).strip()
     return seen if len(seen) <= limit else seen[: limit - 1].rstrip() + "…"
+
+
+def clean_value(value: Any) -> Any:
+    """Remove characters that a person cannot see from all texts of a value: tags, direction marks, selectors."""
+    if isinstance(value, str):
+        return "".join(c for c in value if not _is_hidden(c))
+    if isinstance(value, list):
+        return [clean_value(item) for item in cast("list[Any]", value)]
+    if isinstance(value, Mapping):
+        return {clean_value(key): clean_value(item) for key, item in cast("Mapping[str, Any]", value).items()}
+    return value
+
+
+def _is_hidden(c: str) -> bool:
+    # The two joiners are parts of words and of pictures that a person sees.
+    return c not in "\n\t\u200c\u200d" and (unicodedata.category(c) in _HIDDEN or "\U000e0100" <= c <= "\U000e01ef")
 
 
 def clean_name(name: str) -> str:
@@ -43,10 +68,10 @@ def hashed_name(clean: str, original: str) -> str:
 
 
 def clean_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Clean the texts of a JSON schema; names and values that calls use stay as they are.
+    """Clean the texts of a JSON schema, and the names and values that calls use: a call sends what a person sees.
 
     Raises:
-        ValueError: it is not the schema of an object, is too large or nested too deeply.
+        ValueError: it is not the schema of an object, is too large or nested too deeply, or two names become one.
     """
     try:
         size = len(json.dumps(schema, separators=(",", ":")))
@@ -67,11 +92,13 @@ def _clean(value: Any, *, values: bool) -> Any:
         for key, item in cast("Mapping[str, Any]", value).items():
             if not values and key in _TEXTS and isinstance(item, str):
                 out[key] = clean_text(item)
-            elif not values and key in ("enum", "const", "default", "examples"):
-                out[key] = item
+            elif not values and key in ("enum", "const", "default", "examples", "required", "$ref"):
+                out[key] = clean_value(item)
             else:
                 named = not values and key in ("properties", "patternProperties", "$defs", "definitions")
-                out[key] = _clean(item, values=named)
+                out[clean_value(key)] = _clean(item, values=named)
+        if len(out) < len(cast("Mapping[str, Any]", value)):
+            raise ValueError("two of its names differ in characters that a person cannot see")
         return out
     if isinstance(value, list):
         return [_clean(item, values=False) for item in cast("list[Any]", value)]

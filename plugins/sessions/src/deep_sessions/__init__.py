@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from .agent import DeepAgent
     from .capability import session_capabilities
     from .compaction import Compacted
-    from .conversations import folder_key, is_conversation, new_conversation_id
+    from .conversations import (
+        folder_key,
+        folder_owner,
+        folder_store,
+        is_conversation,
+        is_person,
+        new_conversation_id,
+    )
     from .deps import AgentDeps, NoopObserver, Observer
     from .digest import config_digest
     from .endings import finish_reason
@@ -167,10 +174,13 @@ __all__ = [
     "export",
     "finish_reason",
     "folder_key",
+    "folder_owner",
+    "folder_store",
     "fork",
     "hand_back",
     "is_conversation",
     "is_dead",
+    "is_person",
     "is_planned",
     "load_session",
     "new_conversation_id",
@@ -200,7 +210,14 @@ __getattr__, __dir__ = lazy_exports(
         "agent": ["DeepAgent"],
         "capability": ["session_capabilities"],
         "compaction": ["Compacted"],
-        "conversations": ["folder_key", "is_conversation", "new_conversation_id"],
+        "conversations": [
+            "folder_key",
+            "folder_owner",
+            "folder_store",
+            "is_conversation",
+            "is_person",
+            "new_conversation_id",
+        ],
         "deps": ["AgentDeps", "NoopObserver", "Observer"],
         "digest": ["config_digest"],
         "endings": ["finish_reason"],

@@ -12,6 +12,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.tools import RunContext
 
 from .capability import journal_of
+from .conversations import is_person
 from .errors import LimitExceeded, SessionNotFound
 from .fold import Run, day_of, fold
 
@@ -81,17 +82,22 @@ class Budgets(AbstractCapability[Any]):
         """Return what the owner's other sessions used, on a day or ever."""
         found: list[Mapping[str, Any]] = []
         owner, offset = journal.state.info.owner, 0
-        store = journal.store if owner is None else journal.store.for_owner(owner)  # a worker's store shows all owners
+        # A worker's store shows all owners. A person in many folders is one.
+        store = journal.store.root if is_person(owner) else journal.store.root.for_owner(owner or "")
         while page := await store.list(limit=PAGE, offset=offset):
             offset += PAGE
             for info in page:
                 is_old = day is not None and day_of(info.updated_at) < day
-                if info.id == journal.lease.session_id or info.owner != owner or is_old:
+                if (
+                    info.id == journal.lease.session_id
+                    or not (info.owner == owner or (is_person(owner) and is_person(info.owner)))
+                    or is_old
+                ):
                     continue
                 known = self._others.get(info.id)
                 if known is None or known[0] != info.seq:
                     try:
-                        known = self._others[info.id] = info.seq, fold(await journal.store.load(info.id)).run
+                        known = self._others[info.id] = info.seq, fold(await store.load(info.id)).run
                     except SessionNotFound:  # deleted meanwhile
                         continue
                 run = known[1]

@@ -15,6 +15,7 @@ from deep_cli import Failure, agent_options, one_line, run_command, say, say_jso
 
 from deep_core import ConfigError, Kernel, MissingExtra
 
+from .conversations import is_person
 from .errors import AgentError, SessionNotFound
 from .store import SessionInfo, SessionStore
 from .stores.open import default_store, open_store
@@ -74,7 +75,7 @@ def list_sessions(status: Any, limit: int, owner: str | None, store: str | None,
     elif not found:
         say("no sessions; begin one with: deep run --session NAME TASK")
     for info in () if as_json else found:
-        owner_of = f", of {_line(info.owner)}" if info.owner else ""
+        owner_of = f", of {_line(info.owner)}" if info.owner and not is_person(info.owner) else ""
         runs = f", runs in {_line(info.holder)}" if info.holder else ""
         say(f"{_line(info.id)}  {_shown_status(info)}, {_ago(info.updated_at)}{owner_of}{runs}")
 

@@ -186,6 +186,17 @@ class SessionStore(ABC):
         view.owner, view._viewed = owner, self.root
         return view
 
+    async def adopt(self, session_id: str, *, begins: bool = False) -> None:  # noqa: B027 - see below
+        """Give a session that has no owner to the owner of this view, if there is one.
+
+        Interfaces of a folder call it for sessions from before folders were owners. A store that has none need not
+        implement it.
+
+        Args:
+            session_id: the session.
+            begins: take all sessions whose ids begin so.
+        """
+
     _viewed: Self | None = None
 
     @property

@@ -15,7 +15,6 @@ from deep_sessions import (
     NotPending,
     SessionBusy,
     SessionInfo,
-    SessionNotFound,
     Sessions,
     SessionStore,
     UsageError,
@@ -159,11 +158,8 @@ async def own_session(request: Request) -> SessionInfo:
     Raises:
         SessionNotFound: it does not exist, or is another owner's; the error does not say which.
     """
-    store = site_of(request).store_of(owner_of(request))
-    try:
-        return await store.info(request.path_params["session_id"])
-    except ValueError as error:  # no id
-        raise SessionNotFound("there is no such session") from error
+    site = site_of(request)
+    return await site.own(owner_of(request), request.path_params["session_id"])
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------

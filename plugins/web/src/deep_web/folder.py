@@ -14,6 +14,7 @@ from deep_sessions import (
     Sessions,
     default_store,
     folder_key,
+    folder_store,
     is_conversation,
     new_conversation_id,
     open_store,
@@ -101,6 +102,8 @@ async def open_folder(folder: str, settings: FolderSettings) -> AsyncGenerator[F
             raise ConfigError(NO_MODEL)
         store = open_store(settings.store or default_store(), kernel=kernel)
         stack.push_async_callback(store.aclose)
+        if not kernel.caller.plugins("deep_web_owner", kernel.active):  # else the owners are those that a plugin names
+            store = await folder_store(store, folder)
         backend = settings.backend or config.runtime_policy.profile or "local"
         agents = FolderAgents(folder, kernel, maker, store, backend=backend, load_key=settings.load_key)
         stack.push_async_callback(agents.close)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
+import secrets
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
@@ -34,6 +36,9 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+CODE_SECONDS = 60.0
+"""For which a code for the browser admits."""
+_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 NO_OWNER = "Open the page with the address that deep web printed: it has the token."
 
 
@@ -50,6 +55,7 @@ class Owners:
 
     def __init__(self, token: str | None) -> None:
         self._token = token
+        self._code, self._code_ends = "", 0.0
         # Cookies do not know ports: two applications of one host need two names.
         digest = hashlib.sha256(f"deep-web {token}".encode()).hexdigest()
         self.cookie = f"deep_web_{digest[:12]}"
@@ -72,19 +78,33 @@ class Owners:
             raise NoOwner
         return None
 
+    def new_code(self) -> str:
+        """Return a code that admits once, within a minute: for the arguments of a program, which others may read."""
+        self._code, self._code_ends = secrets.token_urlsafe(32), time.monotonic() + CODE_SECONDS
+        return self._code
+
     def admit(self, request: Request) -> Response | None:
-        """Return the answer to a request whose address has the token: a cookie, and the address without it."""
-        token = request.query_params.get("token", "")
-        if not self._is_token(token):
+        """Return the answer to an address with the token, or a new code: a cookie, and the address without it."""
+        code = request.query_params.get("code", "")
+        if not (self._is_token(request.query_params.get("token", "")) or (code and self._is_code(code))):
             return None
         response = RedirectResponse(request.url.path, 303)
-        response.set_cookie(
-            self.cookie, token, httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
-        )
+        secure = request.url.scheme == "https"
+        response.set_cookie(self.cookie, self._token or "", httponly=True, samesite="strict", secure=secure, path="/")
         return response
 
+    def _is_code(self, given: str) -> bool:
+        if self._token is None or time.monotonic() > self._code_ends or not _same(given, self._code):
+            return False
+        self._code_ends = 0.0
+        return True
+
     def _is_token(self, given: str) -> bool:
-        return self._token is not None and hmac.compare_digest(given.encode(), self._token.encode())
+        return self._token is not None and _same(given, self._token)
+
+
+def _same(given: str, secret: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode())
 
 
 class Guard:
@@ -128,15 +148,18 @@ class Guard:
             await _answer(JSONResponse({"error": f"The server failed. {text}"}, 500), scope, receive, send_guarded)
 
     def _refusal(self, connection: HTTPConnection, scope: Scope) -> Response | None:
-        host = connection.headers.get("host", "")
+        given = connection.headers.getlist("host")
+        name = _HOST.fullmatch(given[0]) if len(given) == 1 else None
+        if name is None:
+            return JSONResponse({"error": "The header Host is malformed."}, 400)
         # A page of another name, which its owner lets point to this machine, must not reach it.
-        if "*" not in self._hosts and (urlsplit(f"//{host}").hostname or "") not in self._hosts:
+        if "*" not in self._hosts and name[1].strip("[]").lower() not in self._hosts:
             return JSONResponse({"error": "This server has another name."}, 400)
         if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
             return None
         # Browsers always send the origin; other clients need not.
         origin = connection.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and origin.partition("://")[2] != given[0]:
             return JSONResponse({"error": "This came from a page of another site."}, 403)
         return None
 

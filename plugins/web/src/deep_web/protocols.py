@@ -83,8 +83,8 @@ async def _answer(request: Request, kind: Callable[[bytes, Sessions, str | None]
 async def _session(request: Request, session_id: str) -> str:
     """Return the id of a session, if it is the caller's."""
     try:
-        return (await site_of(request).store_of(owner_of(request)).info(session_id)).id
-    except (SessionNotFound, ValueError) as error:
+        return (await site_of(request).own(owner_of(request), session_id)).id
+    except SessionNotFound as error:
         raise SessionNotFound("create the session first: POST /api/sessions") from error
 
 

@@ -16,6 +16,7 @@ from deep_sessions import FolderSettings
 
 from .app import create_app
 from .folder import open_folder
+from .patience import PatientProtocol
 
 if TYPE_CHECKING:
     import socket as sockets
@@ -73,13 +74,16 @@ async def serve(
     """
     host, port = listening.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
-    address = f"http://{name}:{port}/?token={token}"
+    address = f"http://{name}:{port}/"
     async with open_folder(folder, settings) as site:
         names = (host, "127.0.0.1", "localhost", "::1")
         app = create_app(lambda: nullcontext(site), token=token, hosts=names, show_errors=True)
         listening.listen(128)  # a browser that is faster than the server waits
-        announce(address)
+        announce(f"{address}?token={token}")
         if browser:
-            await asyncio.to_thread(webbrowser.open, address)
-        config = uvicorn.Config(app, log_level="warning", ws_max_size=BYTES, timeout_graceful_shutdown=WAIT)
+            # All users of this machine can read the arguments of the browser: they get a code that admits once.
+            await asyncio.to_thread(webbrowser.open, f"{address}?code={app.state.owners.new_code()}")
+        config = uvicorn.Config(
+            app, http=PatientProtocol, log_level="warning", ws_max_size=BYTES, timeout_graceful_shutdown=WAIT
+        )
         await uvicorn.Server(config).serve([listening])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from deep_sessions import Sessions, SessionStore, create, delete, fork
+from deep_sessions import SessionNotFound, Sessions, SessionStore, create, delete, fork
 
 if TYPE_CHECKING:
     from deep_sessions import SessionInfo
@@ -137,6 +137,20 @@ class Site:
     def store_of(self, owner: str | None) -> SessionStore:
         """Return the store as an owner sees it; None is whoever has the token."""
         return self.store if owner is None else self.store.for_owner(owner)
+
+    async def own(self, owner: str | None, session_id: str) -> SessionInfo:
+        """Return a session of an owner that is shown here.
+
+        Raises:
+            SessionNotFound: it does not exist, or belongs to others; the error does not say which.
+        """
+        try:
+            info = await self.store_of(owner).info(session_id)
+        except ValueError as error:  # no id
+            raise SessionNotFound("there is no such session") from error
+        if not self.shows(info):
+            raise SessionNotFound("there is no such session")
+        return info
 
     def shows(self, info: SessionInfo) -> bool:
         """Whether the pages show a session of its owner."""

@@ -41,11 +41,11 @@ async def serve_socket(websocket: WebSocket) -> None:
     await websocket.accept()
     try:
         owner = app.owners.owner_of(websocket, app.site)
-        await app.site.store_of(owner).info(session_id)
+        await app.site.own(owner, session_id)
     except NoOwner:
         await websocket.close(NO_OWNER)
         return
-    except (SessionNotFound, ValueError):
+    except SessionNotFound:
         await websocket.close(NO_SESSION)
         return
     try:

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deep_sessions import default_store, open_store
+from deep_sessions import default_store, folder_store, open_store
 
 from deep_core import Kernel
 
@@ -85,7 +85,7 @@ def run_chat(
     how: dict[str, Any] = {} if prompt is None else {"stream": prompt.stream, "foot": prompt}
     screen = ChatScreen(**how, verbose=trace)
     screen.rules = None if prompt is None else rules_of(folder)
-    store = open_store(default_store())
+    store = loop.run(folder_store(open_store(default_store()), folder))
     stored = StoredChat(new_id(folder), folder, is_new=True)
     if resume is not None:
         stored = loop.run(find_chat(store, resume, folder))

@@ -144,9 +144,10 @@ async def _named(store: SessionStore, resume: str, folder: str) -> str:
     if resume in (digits, own):
         with suppress(SessionNotFound):
             return (await store.info(own)).id
-    async for session_id in _ids(store):
+    everywhere = store.root  # to say where it is, for the person whose store it is
+    async for session_id in _ids(everywhere):
         if WHOLE.fullmatch(session_id) and resume in (session_id, short_id(session_id)):
-            run = (await load_session(store, session_id)).run
+            run = (await load_session(everywhere, session_id)).run
             place = run.labels.get("folder") if run is not None else None
             where = f"{place}: cd there, then deep chat --resume {digits}" if place else "another folder"
             raise Failure(f"--resume {resume}: it began in {where}", USAGE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -18,7 +19,7 @@ from deep_core.plugin_api import (
     validate_options,
 )
 
-from ..terminal.screen import MASK, looks_secret, redact
+from ..terminal.screen import MASK, looks_secret, redact, redact_args
 
 __all__ = ["Value", "json_schema", "option_values", "setting_values", "values_of_agent"]
 
@@ -99,8 +100,13 @@ def _mask(key: str, value: Any) -> Any:
     if isinstance(value, str):
         return MASK if value and looks_secret(key) else redact(value)
     if isinstance(value, dict):
+        if key.rpartition(".")[2] in ("env", "headers"):  # of a server: whatever their names, they may be secrets
+            texts = cast("dict[str, Any]", value).items()
+            return {name: item if re.fullmatch(r"\$\{\w+\}", str(item)) else MASK for name, item in texts}
         return {name: _mask(f"{key}.{name}", item) for name, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
+        if all(isinstance(item, str) for item in cast("list[Any]", value)) and not looks_secret(key):
+            return redact_args(cast("list[str]", value))
         return [_mask(key, item) for item in cast("list[Any]", value)]
     # A PIN may be a number; a switch is never a secret.
     return MASK if value is not None and not isinstance(value, bool) and looks_secret(key) else value

@@ -257,9 +257,10 @@ class _Job:
         """Open the session's store. One that nobody asked for may fail: the task runs without it."""
         if self.session is None:
             return None
-        from deep_sessions import AgentError, SessionNotFound, default_store, open_store
+        from deep_sessions import AgentError, SessionNotFound, default_store, folder_store, open_store
 
-        store = open_store(self.store or default_store(), kernel=self.kernel)
+        folder = os.path.realpath(Path.cwd())
+        store = loop.run(folder_store(open_store(self.store or default_store(), kernel=self.kernel), folder))
         if self.keep:
             try:
                 with contextlib.suppress(SessionNotFound):
@@ -270,7 +271,7 @@ class _Job:
                 loop.run(store.aclose())
                 return None
         stream = self.progress.stream if self.reporter.streams else None
-        labels = {"model": self.model, "backend": self.backend, "folder": visible(os.path.realpath(Path.cwd()))}
+        labels = {"model": self.model, "backend": self.backend, "folder": visible(folder)}
         labels |= self.labels
         how: dict[str, Any] = {"usage_limits": limits, "on_events": stream}
         return StoredSession(self.session, store, self.kernel, self.agent, loop, self.approver, how, labels, self.modes)
@@ -294,6 +295,7 @@ class _Job:
         self, stored: StoredSession, loop: asyncio.Runner, prompt: str | None, deps: DeepAgentDeps[Any]
     ) -> str:
         try:
+            loop.run(stored.take_up())
             # A session without a task continues in the mode of its last run.
             stored.plan = self.plan or (prompt is None and is_planned(stored.state()[0]))
             while stored.plan:

@@ -7,6 +7,9 @@ import uuid
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
+from deep_core.plugin_api import visible
+
+from ..failure import USAGE, Failure
 from .approval import Approver, questions
 from .plan import MODE, PLAN
 
@@ -62,6 +65,29 @@ class StoredSession:
         self._store = store
         self.finish_reason: str | None = None
         """How the last request ended."""
+
+    async def take_up(self) -> None:
+        """Let the folder have the session if nobody owns it yet, as one that was queued.
+
+        Raises:
+            Failure: the session is another folder's, or another owner's.
+            AgentError: the store fails.
+        """
+        from deep_sessions import SessionNotFound, load_session
+
+        everywhere = self._store.root
+        try:
+            info = await everywhere.info(self.name)
+        except SessionNotFound:
+            return
+        if info.owner == self._store.owner:
+            return
+        run = (await load_session(everywhere, self.name)).run
+        place = run.labels.get("folder") if run is not None else None
+        if info.owner is not None or place not in (None, self._labels["folder"]):
+            where = f"{place}: cd there" if place else "another owner: leave it"
+            raise Failure(f"--session {visible(self.name)}: it is of {where}, or choose another name", USAGE)
+        await self._store.adopt(self.name)
 
     def converse(self, prompt: str | None) -> str:
         """Run the agent, again with the answers while calls wait for them; return its final text.

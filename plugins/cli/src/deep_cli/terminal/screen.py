@@ -24,6 +24,7 @@ __all__ = [
     "one_line",
     "open_streams",
     "redact",
+    "redact_args",
     "redact_json",
     "redirect_prints",
 ]
@@ -32,9 +33,14 @@ MASK = "***"
 
 # Compiled on first use, which `re` caches: most commands hide nothing.
 _TELLTALE = (
-    # `token` has no plural here: `max_tokens` is a number worth showing. `PWD` and `PATH` are no secrets.
+    # `token` has a plural only with the name of its service: `max_tokens` is a number worth showing. `PWD`, `PATH` and
+    # `BYPASS` are no secrets.
     r"passw(?:or)?ds?(?:$|[_\-.])|[_\-.](?:pwd|pass|pat)(?:$|[_\-.])"
-    r"|(?:^|[_\-.])(?:(?:api_?)?keys?|token|secrets?|passphrase|credentials?|auth|authorization|cookie|dsn)(?:$|[_\-.])"
+    r"|(?:^|[_\-.])(?:ssh|ftp|pg|db|sql|my|user|root|admin|smtp|mail|sudo|rsync)pass(?:$|[_\-.])"
+    r"|(?:^|[_\-.])(?:keys?|passphrase|credentials?|auth|authorization|cookie|dsn|jwts?|bearer)(?:$|[_\-.])"
+    r"|(?:api|access|private|secret|signing|encryption|master|license)_?keys?(?:$|[_\-.])"
+    r"|(?:token|secrets?|webhooks?(?:_?ur[il])?)(?:$|[_\-.])"
+    r"|(?:api|auth|access|refresh|bot|npm|pypi|github|gitlab|slack|bearer|deploy|personal|service|secret)_?tokens(?:$|[_\-.])"
 )
 # Without the scheme, which would be searched at every letter of a long word.
 # Greedy: a password may have an @.
@@ -112,6 +118,17 @@ def open_streams() -> None:
 def looks_secret(name: str) -> bool:
     """Whether a variable or an option of this name holds a secret: `OPENAI_API_KEY`, `db.password`, `token`."""
     return re.search(_TELLTALE, name, re.IGNORECASE) is not None
+
+
+def redact_args(args: Sequence[str]) -> list[str]:
+    """Mask the secrets in the arguments of a program: what follows an option with such a name, too."""
+    shown: list[str] = []
+    for arg in args:
+        follows = (
+            bool(shown) and shown[-1].startswith("-") and "=" not in shown[-1] and looks_secret(shown[-1].strip("-"))
+        )
+        shown.append(MASK if follows and not arg.startswith("-") else redact(arg))
+    return shown
 
 
 def redact(text: str, environ: Mapping[str, str] | None = None) -> str:

@@ -159,6 +159,13 @@ class MemoryStore(SessionStore):
         found.sort(key=lambda info: (-info.updated_at, info.id))
         return found[offset : offset + limit]
 
+    async def adopt(self, session_id: str, *, begins: bool = False) -> None:
+        """Give sessions without an owner to this view's."""
+        with self._lock:
+            for known, session in self._sessions.items():
+                if session.info.owner is None and (known.startswith(session_id) if begins else known == session_id):
+                    session.info = replace(session.info, owner=self.owner)
+
     async def delete(self, session_id: str) -> None:
         """Erase a session."""
         with self._lock:

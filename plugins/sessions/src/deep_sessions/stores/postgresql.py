@@ -311,6 +311,13 @@ class PostgresqlStore(SessionStore):
         values = (*conditions.values(), limit, offset)
         return await self._server.read(lambda db: [row.shown() for row in _rows(db, query, values)])
 
+    async def adopt(self, session_id: str, *, begins: bool = False) -> None:
+        """Give sessions without an owner to this view's."""
+        query = "UPDATE deep_sessions SET owner = %s WHERE owner IS NULL AND "
+        query += "starts_with(id, %s)" if begins else "id = %s"
+        if is_text(session_id) and self.owner is not None:
+            await self._server.write(lambda db: run(db, query, (self.owner, session_id)))
+
     async def delete(self, session_id: str) -> None:
         """Erase a session."""
 

@@ -272,6 +272,24 @@ class SqliteStore(SessionStore):
 
         return await self._file.read(rows)
 
+    async def adopt(self, session_id: str, *, begins: bool = False) -> None:
+        """Give sessions without an owner to this view's."""
+        query = f"SELECT id FROM sessions WHERE owner IS NULL AND {'substr(id, 1, ?)' if begins else 'id'} = ?"
+        values = (len(session_id), session_id) if begins else (session_id,)
+
+        def find(db: sqlite3.Connection) -> list[str]:
+            return [found for (found,) in db.execute(query, values)]
+
+        def change(db: sqlite3.Connection) -> None:
+            for found in find(db):
+                row = self._search(db, found)
+                if row is not None:
+                    db.execute("UPDATE sessions SET owner = ? WHERE key = ?", (self.owner, row.key))
+                    _save(db, row._replace(owner=self.owner))
+
+        if is_text(session_id) and self.owner is not None and await self._file.read(find):
+            await self._file.write(change)
+
     async def delete(self, session_id: str) -> None:
         """Erase a session: its bytes are overwritten."""
 

@@ -1,0 +1,288 @@
+"""What runs later by itself: at the next git command, at the next `cd`, at the next start of a program. One table.
+
+The file tools ask before they write it, and the backend `sandbox` compares it before and after a command. Only what
+runs although the user did not choose it by name: a Makefile or a script is not here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+from .git_config import lines_that_run
+
+__all__ = ["FILES", "FOLDERS", "GIT", "LINK", "Found", "part_that_runs", "reason_of", "survey"]
+
+GIT = "git runs its hooks, and the programs that its configuration names"
+FOLDERS = {
+    ".git": GIT,
+    ".hg": "Mercurial runs the hooks that its configuration names",
+    ".jj": "Jujutsu runs the programs that its configuration names",
+    ".husky": "git runs its hooks, once husky is installed",
+    ".vscode": "the editor runs its tasks and uses the programs that its settings name",
+    ".idea": "the editor runs its configurations",
+    ".fleet": "the editor runs its configurations",
+    ".zed": "the editor runs its tasks and uses the programs that its settings name",
+    ".devcontainer": "the editor runs its commands",
+    ".direnv": "direnv reads it when you enter the folder",
+    ".mise": "mise runs its hooks when you enter the folder",
+    ".config/mise": "mise runs its hooks when you enter the folder",
+    ".config/fish": "the shell runs it at its start",
+    ".ssh": "ssh runs the commands that its configuration names",
+    ".cargo": "cargo runs the programs that its configuration names",
+    ".claude": "Claude Code runs its hooks",
+    ".cursor": "the editor starts the servers that it names",
+    ".github/workflows": "GitHub runs it, with the secrets of the repository",
+    ".circleci": "CircleCI runs it, with the secrets of the repository",
+}
+"""Why writing anything in a folder of this name asks."""
+FILES = {
+    ".envrc": "direnv runs it when you enter the folder",
+    **dict.fromkeys(
+        ("mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", ".rtx.toml"),
+        "mise runs its hooks when you enter the folder",
+    ),
+    **dict.fromkeys(
+        (".pre-commit-config.yaml", ".pre-commit-config.yml"), "git runs what it names, once pre-commit is installed"
+    ),
+    **dict.fromkeys(
+        (
+            f"{dot}lefthook{local}.{end}"
+            for dot in ("", ".")
+            for local in ("", "-local")
+            for end in ("yml", "yaml", "toml", "json")
+        ),
+        "git runs what it names, once lefthook is installed",
+    ),
+    **dict.fromkeys((".overcommit.yml", ".simple-git-hooks.json", ".simple-git-hooks.js"), "git runs what it names"),
+    **dict.fromkeys((".npmrc", ".pnpmfile.cjs", "bunfig.toml"), "npm and its kin run the programs that it names"),
+    **dict.fromkeys((".yarnrc", ".yarnrc.yml"), "yarn runs the programs that it names"),
+    "package.json": "npm and its kin run its scripts",
+    **dict.fromkeys(("sitecustomize.py", "usercustomize.py"), "Python runs it at every start"),
+    "conftest.py": "pytest runs it",
+    **dict.fromkeys(
+        (
+            ".profile",
+            ".bashrc",
+            ".bash_profile",
+            ".bash_login",
+            ".bash_logout",
+            ".bash_aliases",
+            ".kshrc",
+            ".login",
+            ".cshrc",
+        ),
+        "the shell runs it at its start",
+    ),
+    **dict.fromkeys((".zshenv", ".zprofile", ".zshrc", ".zlogin", ".zlogout"), "the shell runs it at its start"),
+    ".devcontainer.json": "the editor runs its commands",
+    **dict.fromkeys((".vimrc", ".exrc", ".nvimrc", ".nvim.lua", ".gvimrc", ".dir-locals.el"), "the editor runs it"),
+    **dict.fromkeys((".gdbinit", ".lldbinit"), "the debugger runs it at its start"),
+    **dict.fromkeys((".rprofile", ".irbrc", ".pryrc"), "the interpreter runs it at its start"),
+    ".bazelrc": "bazel runs the programs that it names",
+    ".mcp.json": "agents start the servers that it names",
+    **dict.fromkeys(
+        (".gitlab-ci.yml", ".travis.yml", "jenkinsfile", "azure-pipelines.yml", ".drone.yml"),
+        "a server runs it, with the secrets of the repository",
+    ),
+}
+"""Why writing a file of this name asks. In small letters: some file systems ignore case."""
+ENDINGS = {
+    ".pth": "Python runs it at every start, in a folder of packages",
+    ".code-workspace": "the editor runs its tasks and uses the programs that its settings name",
+}
+"""Why writing a file with this ending asks."""
+SCRIPTS = ("scripts", "husky", "lint-staged", "simple-git-hooks", "gitHooks", "pre-commit", "packageManager")
+"""The keys of a package.json that name programs."""
+OF_GIT = (".git", "config", "config.worktree", "commondir", "git-rebase-todo")
+"""Files of a repository that may name a program, or lead to others."""
+SKIPPED = ("node_modules", "__pycache__")
+"""Folders that hold packages, whose files are all of them programs."""
+LINK = b"link to "
+MOST_ENTRIES = 300_000
+MOST_BYTES = 1_000_000
+
+
+def reason_of(path: str) -> str | None:
+    """Why a path is of a file that runs by itself, or None. Ignores case, as some file systems do."""
+    folded = path.casefold().strip("/")
+    within = f"/{folded}/"
+    for folder, reason in FOLDERS.items():
+        if f"/{folder}/" in within:
+            return reason
+    name = folded.rpartition("/")[2]
+    return FILES.get(name) or ENDINGS.get(os.path.splitext(name)[1])
+
+
+def part_that_runs(path: str, data: bytes) -> bytes:
+    """Return of a file's content what runs later; all of it if that cannot be told.
+
+    Args:
+        path: of a file for which `reason_of` has a reason.
+        data: its content.
+    """
+    if path.casefold().rpartition("/")[2] != "package.json":
+        return data
+    try:
+        package: object = json.loads(data or b"{}")
+    except (ValueError, RecursionError):
+        return data
+    if not isinstance(package, dict):
+        return data
+    scripts = {key: value for key, value in cast("dict[str, Any]", package).items() if key in SCRIPTS and value}
+    return json.dumps(scripts, sort_keys=True).encode() if scripts else b""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file that runs later.
+
+    Attributes:
+        reason: why.
+        part: what of it runs; of a link, where it leads.
+        content: the whole file, to put it back; None for a link, and for a file that is too large.
+        mode: its permissions.
+    """
+
+    reason: str
+    part: bytes
+    content: bytes | None = None
+    mode: int = 0o644
+
+
+def survey(root: str) -> dict[str, Found]:
+    """Find every file below a folder that may run later: path below it -> what of it does, which may be nothing.
+
+    Raises:
+        OverflowError: the folder has more than 300,000 entries.
+        OSError: the folder cannot be read.
+    """
+    found: dict[str, Found] = {}
+    folders: list[tuple[str, bool]] = [("", False)]
+    count = 0
+    hooks: set[str] = set()
+    while folders:
+        folder, inside = folders.pop()
+        try:
+            entries = sorted(os.scandir(f"{root}/{folder}"), key=lambda entry: entry.name)
+        except (NotADirectoryError, FileNotFoundError, PermissionError):
+            continue
+        count += len(entries)
+        if count > MOST_ENTRIES:
+            raise OverflowError(f"more than {MOST_ENTRIES:,} files")
+        names = {entry.name for entry in entries}
+        is_git = _is_git_dir(folder, names)
+        for entry in entries:
+            path = f"{folder}/{entry.name}".lstrip("/")
+            if is_git and entry.name in ("objects", "refs", "logs", "lfs"):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in SKIPPED and not os.path.exists(f"{root}/{path}/pyvenv.cfg"):
+                    folders.append((path, inside or is_git))
+                continue
+            what = (
+                _of_git(root, folder, entry, hooks)
+                if is_git or inside or entry.name == ".git"
+                else _of(root, entry, path)
+            )
+            if what is not None:
+                found[path] = what
+    for place in hooks:
+        found |= dict(_hooks(root, place))
+    return found
+
+
+def _is_git_dir(folder: str, names: set[str]) -> bool:
+    """Whether git may take a folder for a repository: also a bare one, a worktree's, or a submodule's."""
+    return folder.rpartition("/")[2] == ".git" or ("HEAD" in names and bool(names & {"objects", "commondir", "refs"}))
+
+
+def _of(root: str, entry: os.DirEntry[str], path: str) -> Found | None:
+    reason = reason_of(path)
+    return None if reason is None else _read(entry.path, path, reason)
+
+
+def _read(place: str, path: str, reason: str) -> Found | None:
+    try:
+        known = os.lstat(place)
+        if stat.S_ISLNK(known.st_mode):
+            return Found(reason, LINK + os.fsencode(os.readlink(place)) + b"\0" + _content(place))
+        if not stat.S_ISREG(known.st_mode):
+            return Found(reason, b"no file")
+        if known.st_size > MOST_BYTES:
+            return Found(reason, f"{known.st_size} bytes at {known.st_mtime_ns}".encode())
+        with open(place, "rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError:
+        return Found(reason, b"not readable")
+    return Found(reason, part_that_runs(path, content), content, stat.S_IMODE(known.st_mode))
+
+
+def _content(place: str) -> bytes:
+    """Return the content of what a link leads to, if it is a file."""
+    try:
+        if not stat.S_ISREG(os.stat(place).st_mode):
+            return b""
+        with open(place, "rb") as file:
+            return file.read(MOST_BYTES)
+    except (OSError, ValueError):
+        return b""
+
+
+def _of_git(root: str, folder: str, entry: os.DirEntry[str], hooks: set[str]) -> Found | None:
+    """Return what of a file of git runs: hooks, and what only a person writes into a configuration."""
+    if entry.name not in OF_GIT and not _is_hook(folder, entry):
+        return None
+    known = _read(entry.path, "", GIT)
+    if known is None or known.content is None:
+        return known
+    text = known.content.decode("utf-8", "surrogateescape")
+    part = ""
+    if entry.name == ".git":
+        part = "" if _leads_inside(root, folder, text) else text
+    elif entry.name in ("config", "config.worktree"):
+        lines = lines_that_run(text, lambda value: _is_inside(root, os.path.join(root, folder, value)))
+        hooks |= {value for line in lines if (value := _hooks_path(line))}
+        part = "\n".join(lines)
+    elif entry.name == "commondir":
+        part = "" if re.fullmatch(r"(.*/)?\.git/(?:.*/)?worktrees/[^/]+", folder) and text.strip() == "../.." else text
+    elif entry.name == "git-rebase-todo":
+        part = "\n".join(line for line in text.splitlines() if re.match(r"\s*(?:exec|x)\b", line))
+    elif _is_hook(folder, entry):
+        part = text
+    return Found(known.reason, part.encode("utf-8", "surrogateescape"), known.content, known.mode)
+
+
+def _is_hook(folder: str, entry: os.DirEntry[str]) -> bool:
+    return "hooks" in folder.split("/") and not entry.name.endswith(".sample")
+
+
+def _leads_inside(root: str, folder: str, text: str) -> bool:
+    """Whether a file `.git` names a repository below the root, whose own files are looked at."""
+    match = re.fullmatch(r"gitdir: ([^\n]+)\n*", text)
+    return match is not None and _is_inside(root, os.path.join(root, folder, match[1]))
+
+
+def _is_inside(root: str, path: str) -> bool:
+    real, top = os.path.realpath(path), os.path.realpath(root)
+    return real == top or real.startswith(f"{top}/")
+
+
+def _hooks_path(line: str) -> str:
+    match = re.match(r"core\.hookspath = (.*)", line, re.I)
+    return match[1].strip("\"'/ ") if match and not match[1].startswith(("/", "~")) else ""
+
+
+def _hooks(root: str, place: str) -> Iterator[tuple[str, Found]]:
+    """Yield the files of a folder of hooks that a configuration names."""
+    for folder, _, names in os.walk(os.path.join(root, place)):
+        for name in names:
+            path = os.path.relpath(os.path.join(folder, name), root)
+            known = _read(os.path.join(folder, name), path, GIT)
+            if known is not None:
+                yield path, known
