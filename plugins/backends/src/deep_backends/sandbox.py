@@ -198,7 +198,9 @@ def _guarded(root: str) -> list[str]:
             names[:] = [name for name in names if name == "modules"]
         if len(folders) > MOST_MODULES:
             break
-    found += [f"{folder}/{name}" for folder in folders for name in ("config", "config.worktree", "hooks")]
+    found += [f"{folder}/hooks" for folder in folders]
+    # Those of submodules are compared: `git submodule update` writes them.
+    found += [f"{folders[0]}/{name}" for name in ("config", "config.worktree")]
     return found
 
 
