@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, cast
 
-from ..errors import MissingExtra, PluginError, describe_error, reraise_control, suggest
+from entry_point_index import raise_interrupt
+
+from ..errors import MissingExtra, PluginError, describe_error, suggest
 from ..tracing import Tracer
 from .dispatch import MESSAGE_LIMIT
 from .index import MARKER, Candidate, PluginRecord, Status, origin_problem
@@ -50,7 +52,7 @@ def _contained(record: PluginRecord, on_error: Callable[[PluginRecord], None]) -
     try:
         yield
     except BaseException as error:
-        reraise_control(error)
+        raise_interrupt(error)
         error.add_note(f"plugin {record.label}")
         record.fail(*failure_of(record, error), error)
         on_error(record)

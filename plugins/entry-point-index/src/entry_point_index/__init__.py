@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .cache import Notes
     from .index import EntryPoint, Index, site_directories
-    from .interrupts import is_interrupt
+    from .interrupts import is_interrupt, raise_interrupt
     from .origin import Misplaced, misplaced_module
 
 __version__ = "0.1.0"
@@ -25,6 +25,7 @@ __all__ = [
     "canonical",
     "is_interrupt",
     "misplaced_module",
+    "raise_interrupt",
     "site_directories",
 ]
 
@@ -35,6 +36,7 @@ _HOMES = {
     "Notes": "cache",
     "is_interrupt": "interrupts",
     "misplaced_module": "origin",
+    "raise_interrupt": "interrupts",
     "site_directories": "index",
 }
 _SEPARATORS = re.compile(r"[-_.]+")

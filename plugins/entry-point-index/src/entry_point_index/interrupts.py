@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import FrameType
 
-__all__ = ["is_interrupt"]
+__all__ = ["is_interrupt", "raise_interrupt"]
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -23,3 +23,9 @@ def is_interrupt(error: BaseException) -> bool:
     frame = trace.tb_frame
     says = frame.f_code.co_code[trace.tb_lasti] == opmap["RAISE_VARARGS"]
     return not says or any(isinstance(value, FrameType) for value in frame.f_locals.values())
+
+
+def raise_interrupt(error: BaseException) -> None:
+    """Raise an exception that an import raised if it is an interrupt."""
+    if is_interrupt(error):
+        raise error

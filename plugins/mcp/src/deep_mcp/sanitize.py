@@ -31,7 +31,7 @@ _TEXTS = ("description", "title", "$comment")
 
 def clean_text(text: str, limit: int = DESCRIPTION_CHARS) -> str:
     """Remove characters that a person cannot see, such as tags and direction marks, and truncate."""
-    seen = "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in _HIDDEN).strip()
+    seen = "".join(c for c in text if c in "\n\t" or not (c in "\u200c\u200d" or _is_hidden(c))).strip()
     return seen if len(seen) <= limit else seen[: limit - 1].rstrip() + "…"
 
 
