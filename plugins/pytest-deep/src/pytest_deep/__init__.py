@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .session_store_suite import SessionStoreConformance
     from .shell import HookCall
     from .skill_loader_suite import SkillLoaderConformance
+    from .solving import assert_solves
     from .tool_driver_suite import ToolDriverConformance
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "SessionStoreConformance",
     "SkillLoaderConformance",
     "ToolDriverConformance",
+    "assert_solves",
     "call",
 ]
 
@@ -43,6 +45,7 @@ __getattr__, __dir__ = lazy_exports(
         "session_store_suite": ["SessionStoreConformance"],
         "shell": ["HookCall"],
         "skill_loader_suite": ["SkillLoaderConformance"],
+        "solving": ["assert_solves"],
         "tool_driver_suite": ["ToolDriverConformance"],
     },
 )

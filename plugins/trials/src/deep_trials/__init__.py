@@ -20,16 +20,29 @@ if TYPE_CHECKING:
 
     from .options import TrialsOptions
     from .rows import Row, read_rows
+    from .solving import Solved, solve
     from .suites import Suite, find_suite, load_suite
     from .tasks import Task, load_task
 
-__all__ = ["Row", "Suite", "Task", "TrialsOptions", "find_suite", "load_suite", "load_task", "read_rows"]
+__all__ = [
+    "Row",
+    "Solved",
+    "Suite",
+    "Task",
+    "TrialsOptions",
+    "find_suite",
+    "load_suite",
+    "load_task",
+    "read_rows",
+    "solve",
+]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "options": ["TrialsOptions"],
         "rows": ["Row", "read_rows"],
+        "solving": ["Solved", "solve"],
         "suites": ["Suite", "find_suite", "load_suite"],
         "tasks": ["Task", "load_task"],
     },

@@ -1,0 +1,6 @@
+"""Greetings."""
+
+
+def greet(name):
+    """Return a greeting."""
+    return f"Hello {name}"
