@@ -224,13 +224,19 @@ def test_what_judges_is_hidden_from_the_agent(
 
 
 @pytest.mark.slow
-def test_nothing_of_a_trial_outlives_it(make_suite: Maker, run_one: Callable[..., Row], tmp_path: Path) -> None:
+@pytest.mark.parametrize("isolation", ["on", "off"])
+def test_nothing_of_a_trial_outlives_it(
+    isolation: str, make_suite: Maker, run_one: Callable[..., Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A process in the background could wait for the tests, or change the workspace while it is judged."""
+    monkeypatch.setenv("DEEP_TRIALS_ISOLATION", isolation)
+    isolates.cache_clear()
     mark = f"31.{time.time_ns() % 1_000_000}"
     leave = execute(f"setsid nohup sleep {mark} >/dev/null 2>&1 & (sleep {mark} &) ; echo left")
     row = run_one(
         make_suite(cheat={"check": CHECK, "files": {"app.py": APP}, "deep": COMMANDS, "script": [leave, "Done."]})
     )
+    isolates.cache_clear()
     assert row.end == "unsolved"
     found = subprocess.run(["pgrep", "-f", f"sleep {mark}"], capture_output=True, text=True, check=False)
     assert found.stdout == ""
