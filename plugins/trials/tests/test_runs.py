@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,17 @@ def test_a_folder_of_other_tasks_is_refused(make_suite: Maker, tmp_path: Path) -
     run(make_suite(one={}), tmp_path / "run")
     with pytest.raises(TrialsError, match="choose another --out"):
         run(make_suite(one={"instruction": "Say yes."}), tmp_path / "run")
+
+
+def test_a_folder_takes_more_tasks_of_its_suite(make_suite: Maker, tmp_path: Path) -> None:
+    suite = make_suite(one={}, two={})
+    run(replace(suite, tasks=suite.tasks[:1]), tmp_path / "run")
+    assert [each.task for each in run(suite, tmp_path / "run").rows] == ["one", "two"]
+    assert [each.task for each in read_rows(tmp_path / "run")] == ["one", "two"]
+    (tmp_path / "run" / "run.json").with_suffix(".new").write_text(
+        "{", encoding="utf-8"
+    )  # of a process that was killed
+    assert run(suite, tmp_path / "run").end == "done"
 
 
 def test_two_processes_never_write_to_one_folder(tmp_path: Path) -> None:

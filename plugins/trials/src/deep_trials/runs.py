@@ -97,23 +97,24 @@ def begin(folder: Path, jobs: Sequence[Job]) -> None:
     Raises:
         TrialsError: it has trials of something else, so that its lines could not be compared.
     """
-    suite = jobs[0].suite
-    configs = {job.contender.agent: dict(job.contender.config) for job in jobs}
-    now = {"suite": suite.name, "tasks": {task.name: task.digest for task in suite.tasks}, "configs": configs}
-    file = folder / STARTED
+    file, suite = folder / STARTED, jobs[0].suite
+    tasks: dict[str, Any] = {task.name: task.digest for task in suite.tasks}
+    configs: dict[str, Any] = {job.contender.agent: dict(job.contender.config) for job in jobs}
     if file.exists():
         before = json.loads(file.read_text(encoding="utf-8"))
-        shared = {name: config for name, config in before["configs"].items() if name in configs}
-        if (
-            before["suite"] != now["suite"]
-            or before["tasks"] != now["tasks"]
-            or any(configs[name] != config for name, config in shared.items())
+        known: tuple[dict[str, Any], ...] = (before["tasks"], before["configs"])
+        if before["suite"] != suite.name or any(
+            old[name] != new[name]
+            for old, new in zip(known, (tasks, configs), strict=True)
+            for name in old.keys() & new.keys()
         ):
             raise TrialsError(
                 f"{folder} has trials of another suite, of changed tasks or configurations: choose another --out"
             )
-        configs = now["configs"] = {**before["configs"], **configs}
-    file.write_text(json.dumps(now, indent=2) + "\n", encoding="utf-8")
+        tasks, configs = {**known[0], **tasks}, {**known[1], **configs}
+    new = file.with_suffix(".new")  # a process that is killed while it writes must not leave half a file
+    new.write_text(json.dumps({"suite": suite.name, "tasks": tasks, "configs": configs}, indent=2) + "\n", "utf-8")
+    os.replace(new, file)
 
 
 async def run_jobs(
