@@ -185,6 +185,7 @@ def cheat(make_suite: Maker, tmp_path: Path, given: dict[str, Any]) -> Any:
     return suite
 
 
+@pytest.mark.slow
 def test_honest_work_is_solved(make_suite: Maker, run_one: Callable[..., Row]) -> None:
     row = run_one(make_suite(honest={"check": CHECK, "files": {"app.py": APP}, "script": app(GOOD)}))
     assert (row.end, row.passed, row.calls, row.note) == ("solved", True, 2, "")

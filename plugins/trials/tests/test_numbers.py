@@ -24,6 +24,7 @@ scipy_stats = pytest.importorskip("scipy.stats")
 TABLES = 1_000
 
 
+@pytest.mark.slow
 def test_wilson_is_that_of_scipy() -> None:
     draw = random.Random(1)
     for _ in range(TABLES):
@@ -33,6 +34,7 @@ def test_wilson_is_that_of_scipy() -> None:
         assert wilson(passed, n) == pytest.approx((theirs.low, theirs.high), abs=1e-12), (passed, n)
 
 
+@pytest.mark.slow
 def test_mcnemar_is_the_exact_binomial_test_of_scipy() -> None:
     draw = random.Random(2)
     for _ in range(TABLES):
@@ -41,6 +43,7 @@ def test_mcnemar_is_the_exact_binomial_test_of_scipy() -> None:
         assert mcnemar(first, second) == pytest.approx(theirs, abs=1e-12), (first, second)
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_difference_is_near_that_of_scipy() -> None:
     draw = random.Random(3)
     for _ in range(10):
@@ -79,6 +82,7 @@ def test_repeated_trials_of_one_task_are_worth_less_than_new_tasks() -> None:
     assert effective_size({"a": [True], "b": [False]}) == 2
 
 
+@pytest.mark.slow
 def test_clustered_intervals_hold_the_true_rate() -> None:
     """Tasks of very different difficulty, each tried five times: an interval of 500 free trials would be too narrow."""
     draw = random.Random(5)
@@ -100,6 +104,7 @@ def rows_of(name: str, solved: list[bool]) -> list:
     return [row(f"t{number}", passed=passed, agent=name) for number, passed in enumerate(solved)]
 
 
+@pytest.mark.slow
 def test_a_planted_difference_of_20_points_at_100_tasks_is_found() -> None:
     draw = random.Random(6)
     found = 0

@@ -24,7 +24,7 @@ from deep_trials.runs import Contender, jobs_of, run_jobs
 from plugins.trials.tests.written import Maker, row
 from tests.drawn import many
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow  # each starts processes
 AGENTS = """
 from pydantic_ai import Agent
 from pydantic_ai.models.function import FunctionModel

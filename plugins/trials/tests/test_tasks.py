@@ -178,6 +178,7 @@ def test_scores_are_booleans_that_all_hold_and_numbers(scores: object, passed: b
     assert read_scores(scores, "").passed is passed
 
 
+@pytest.mark.slow
 def test_the_judge_reads_what_the_agent_said_and_called(make_suite: Maker, tmp_path: Path) -> None:
     suite = make_suite(
         one={"check": "trial.answer == 'ok' and trial.used('look') == 1 and trial.calls[1].args == {'a': 1}"}
