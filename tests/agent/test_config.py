@@ -26,7 +26,8 @@ from tests.stubs import Call, ScriptedModel
 def test_a_key_that_only_a_plugin_honors_needs_the_plugin(key: str) -> None:
     """A value of the right type that is not the default, wherever it is set."""
     section, _, field = key.partition(".")
-    inner = {
+    inner: Any = {
+        "profile": "small",
         "loop": {"max_iterations": 5},
         "context": {"max_history_messages": 5},
         "session": {"auto_create": False},
