@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tool_expressions import DEFAULT_TAG, STANDARD_TAGS, ToolFacts, tags_of, tool_facts
+from deep_core import STANDARD_TAGS, ToolFacts, tool_facts
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext, ToolDefinition
@@ -28,7 +28,8 @@ def tags_of_children(ctx: RunContext[Any], types: Iterable[SubAgentConfig]) -> l
 
 
 def _tags_of_function(function: object) -> Sequence[str]:
-    return tags_of(definition) if (definition := getattr(function, "tool_def", None)) is not None else (DEFAULT_TAG,)
+    definition = getattr(function, "tool_def", None)
+    return (ToolFacts("", "") if definition is None else tool_facts(definition)).tags
 
 
 def _tags_of_tools(ctx: RunContext[Any]) -> set[str]:

@@ -1,0 +1,161 @@
+"""The page of another folder, and whatever else reaches `deep web`: every endpoint is closed to it."""
+
+# ruff: noqa: E501
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass
+class Server:
+    """A `deep web` of a folder."""
+
+    port: int
+    token: str
+    process: subprocess.Popen[str]
+    errors: Path
+
+    def ask(self, method: str, path: str, body: object = None, token: str | None = None) -> tuple[int, str]:
+        headers = {"Authorization": f"Bearer {self.token if token is None else token}"}
+        headers["Content-Type"] = "application/json"
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            with connection.getresponse() as answer:
+                return answer.status, answer.read().decode()
+
+
+def _start(home: Path, folder: Path) -> Server:
+    folder.mkdir()
+    errors = home / f"{folder.name}.txt"
+    command = [sys.executable, "-m", "deep_cli", "web", "--no-browser", "--port", "0", "-m", "demo:echo"]
+    env = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    with errors.open("w") as stderr:
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, text=True, env=env)
+    assert process.stdout is not None
+    address = process.stdout.readline().strip()
+    return Server(int(address.split(":")[2].split("/")[0]), address.partition("token=")[2], process, errors)
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server, str]]:
+    """Two servers on one store, and a session of the second."""
+    home = tmp_path_factory.mktemp("home")
+    one, other = _start(home, home / "one"), _start(home, home / "other")
+    try:
+        session = json.loads(other.ask("POST", "/api/sessions", {})[1])["id"]
+        yield one, other, session
+    finally:
+        for server in (one, other):
+            server.process.terminate()
+            server.process.communicate(timeout=60)
+
+
+ENDPOINTS = [
+    ("GET", "/api/sessions/{}", None),
+    ("PATCH", "/api/sessions/{}", {"title": "taken"}),
+    ("DELETE", "/api/sessions/{}", None),
+    ("POST", "/api/sessions/{}/fork", {}),
+    ("POST", "/api/sessions/{}/messages", {"id": "message-0001", "text": "hello"}),
+    ("POST", "/api/sessions/{}/decisions", {"approval": "x", "verdicts": {}}),
+    ("POST", "/api/sessions/{}/stop", {}),
+    ("POST", "/api/sessions/{}/resume", {}),
+    ("POST", "/api/sessions/{}/retry", {}),
+    ("POST", "/api/sessions/{}/uploads?name=x", {}),
+    ("GET", "/api/sessions/{}/files", None),
+    ("GET", "/api/sessions/{}/files/x", None),
+    ("GET", "/api/sessions/{}/calls/a/b", None),
+    ("GET", "/vercel/{}/stream", None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ENDPOINTS)
+def test_the_page_of_another_folder_has_no_endpoint(
+    servers: tuple[Server, Server, str], method: str, path: str, body: object
+) -> None:
+    one, other, session = servers
+    assert one.ask(method, path.format(session), body)[0] == 404
+    assert one.ask(method, path.format(session), body, token="x" * 43)[0] == 401
+    assert session not in one.ask("GET", "/api/sessions")[1]
+    title = json.loads(other.ask("GET", f"/api/sessions/{session}")[1])["title"]
+    assert title != "taken"
+
+
+HOSTS = (
+    "[::1", "::1]", "[", "]", "[]", "localhost:", "localhost:x", "localhost:99999999", "evil@localhost", "localhost/evil",
+    "localhost?x", "localhost#x", "evil.example", "127.0.0.1.evil.example", "local host", "", "localhost, evil", "[::1]evil",
+    "\u00e9", "localhost\\evil", "[fe80::1%eth0]", "0x7f.1",
+)  # fmt: skip
+
+
+def _raw(server: Server, request: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", server.port), 60) as client:
+        client.sendall(request)
+        return client.recv(65_536).split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_malformed_or_foreign_host_is_a_bad_request(servers: tuple[Server, Server, str], host: str) -> None:
+    one, _, _ = servers
+    request = f"GET /api/sessions HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
+    assert b" 400 " in _raw(one, request)
+    assert "Error" not in one.errors.read_text()
+
+
+def test_two_hosts_and_none_are_bad_requests(servers: tuple[Server, Server, str]) -> None:
+    one, _, _ = servers
+    for hosts in ("", f"Host: 127.0.0.1:{one.port}\r\nHost: evil.example\r\n"):
+        assert b" 400 " in _raw(one, f"GET / HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n".encode())
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://[::1", "http://127.0.0.1", "x"])
+def test_a_page_of_another_site_changes_nothing(servers: tuple[Server, Server, str], origin: str) -> None:
+    one, _, _ = servers
+    head = f"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1:{one.port}\r\nOrigin: {origin}\r\nContent-Length: 0\r\n"
+    assert b" 403 " in _raw(one, f"{head}Authorization: Bearer {one.token}\r\nConnection: close\r\n\r\n".encode())
+
+
+def test_connections_that_ask_nothing_are_bounded(servers: tuple[Server, Server, str]) -> None:
+    one, _, _ = servers
+    half = [socket.create_connection(("127.0.0.1", one.port), 60) for _ in range(150)]
+    try:
+        half[-1].sendall(b"GET / HTT")
+        assert one.ask("GET", "/api/sessions")[0] == 200
+        half[0].settimeout(60)
+        began = time.monotonic()
+        with contextlib.suppress(ConnectionResetError):
+            assert half[0].recv(1) == b""  # the oldest ended, as there were too many
+        assert time.monotonic() - began < 60
+    finally:
+        for each in half:
+            each.close()
+
+
+def test_a_code_for_the_browser_admits_once() -> None:
+    from deep_web.guard import Owners
+    from starlette.requests import Request
+
+    def asked(query: str) -> Request:
+        return Request({
+            "type": "http", "method": "GET", "path": "/", "headers": [], "query_string": query.encode(), "scheme": "http",
+            "server": ("127.0.0.1", 80), "root_path": "",
+        })  # fmt: skip
+
+    owners = Owners("t" * 43)
+    assert owners.admit(asked("code=")) is None
+    code = owners.new_code()
+    assert owners.admit(asked(f"code={code}x")) is None
+    assert owners.admit(asked(f"code={code}")) is not None
+    assert owners.admit(asked(f"code={code}")) is None
+    assert owners.admit(asked("token=" + "t" * 43)) is not None
