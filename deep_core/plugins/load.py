@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 import traceback
 from collections.abc import Callable, Generator, Sequence
@@ -10,9 +9,9 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, cast
 
-from entry_point_index import raise_interrupt
+from entry_point_index import import_plugin
 
-from ..errors import MissingExtra, PluginError, describe_error, suggest
+from ..errors import MissingExtra, PluginError, describe_error, reraise_control, suggest
 from ..tracing import Tracer
 from .dispatch import MESSAGE_LIMIT
 from .index import MARKER, Candidate, PluginRecord, Status, origin_problem
@@ -52,7 +51,7 @@ def _contained(record: PluginRecord, on_error: Callable[[PluginRecord], None]) -
     try:
         yield
     except BaseException as error:
-        raise_interrupt(error)
+        reraise_control(error)
         error.add_note(f"plugin {record.label}")
         record.fail(*failure_of(record, error), error)
         on_error(record)
@@ -93,7 +92,7 @@ def _import(candidate: Candidate, tracer: Tracer) -> object:
             raise PluginError(problem, plugin=record.name)
         started = time.perf_counter()
         with tracer.step(record.name, "import", candidate.point.module):
-            module = importlib.import_module(candidate.point.module)
+            module = import_plugin(candidate.point.module)
         record.import_ms = (time.perf_counter() - started) * 1000
         obj = _attribute(candidate, module)
     return cast("Any", obj)() if isinstance(obj, type) else obj

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from deep_cli import redact_args
 from deep_cli.config.settings import option_values
 from deep_cli.terminal.screen import looks_secret
 from deep_mcp.sanitize import clean_schema
-from entry_point_index import is_interrupt
+from entry_point_index import import_plugin, is_interrupt
 
 HIDDEN = {
     "a tag": "\U000e0041",
@@ -111,6 +112,14 @@ def test_what_a_module_raises_is_no_interrupt(what: str) -> None:
     with pytest.raises(BaseException) as caught:  # noqa: PT011 - any may come
         exec(compile(f"import asyncio\nraise {what}", "plugin.py", "exec"), {})
     assert not is_interrupt(caught.value)
+
+
+@pytest.mark.parametrize("what", RAISES)
+def test_an_import_that_raises_anything_is_an_error(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "odd_module.py").write_text(f"import asyncio\nraise {what}\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises((Exception, SystemExit)):
+        import_plugin("odd_module")
 
 
 def test_a_person_s_interrupt_is_one() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .cache import Notes
     from .index import EntryPoint, Index, site_directories
-    from .interrupts import is_interrupt, raise_interrupt
+    from .interrupts import import_plugin, is_interrupt
     from .origin import Misplaced, misplaced_module
 
 __version__ = "0.1.0"
@@ -23,9 +23,9 @@ __all__ = [
     "Misplaced",
     "Notes",
     "canonical",
+    "import_plugin",
     "is_interrupt",
     "misplaced_module",
-    "raise_interrupt",
     "site_directories",
 ]
 
@@ -34,9 +34,9 @@ _HOMES = {
     "Index": "index",
     "Misplaced": "origin",
     "Notes": "cache",
+    "import_plugin": "interrupts",
     "is_interrupt": "interrupts",
     "misplaced_module": "origin",
-    "raise_interrupt": "interrupts",
     "site_directories": "index",
 }
 _SEPARATORS = re.compile(r"[-_.]+")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from types import FrameType
+from types import FrameType, ModuleType
 
-__all__ = ["is_interrupt", "raise_interrupt"]
+__all__ = ["import_plugin", "is_interrupt"]
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -25,7 +25,21 @@ def is_interrupt(error: BaseException) -> bool:
     return not says or any(isinstance(value, FrameType) for value in frame.f_locals.values())
 
 
-def raise_interrupt(error: BaseException) -> None:
-    """Raise an exception that an import raised if it is an interrupt."""
-    if is_interrupt(error):
-        raise error
+def import_plugin(name: str) -> ModuleType:
+    """Import a module. What it raises that would end a program, such as KeyboardInterrupt, is an ImportError.
+
+    Raises:
+        KeyboardInterrupt: a person's Ctrl-C, and not the module's own.
+        BaseException: whatever else the module raises.
+    """
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except BaseException as error:
+        from asyncio import CancelledError
+
+        ends = isinstance(error, KeyboardInterrupt | GeneratorExit | CancelledError | BaseExceptionGroup)
+        if not ends or isinstance(error, Exception) or is_interrupt(error):
+            raise
+        raise ImportError(f"its import raised {type(error).__name__}", name=name) from error
