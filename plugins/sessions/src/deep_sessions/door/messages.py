@@ -25,6 +25,8 @@ from .values import clean_item, clean_value, shorten
 __all__ = ["clean_message", "clean_response", "with_parts"]
 
 T = TypeVar("T")
+_PARSED = ("\\u0000", "NaN", "Infinity")
+"""What arguments in JSON may hold that their values, which some adapters send, must not."""
 
 
 def clean_message(message: ModelMessage, known: frozenset[str] = frozenset()) -> ModelMessage:
@@ -130,7 +132,7 @@ def _tool_name(part: Any, known: frozenset[str], changes: dict[str, Any]) -> Non
 def _args(args: str | dict[str, Any] | None) -> str | dict[str, Any] | None:
     if isinstance(args, str):
         text = clean(args)
-        if "\\u0000" in text:
+        if any(mark in text for mark in _PARSED):
             from pydantic_core import from_json
 
             try:
