@@ -101,6 +101,8 @@ REAL = {
     ),
 }
 """Those without a call need a key or a network for all they do."""
+OLD = ("chroma", "sqlite")
+"""Of an SDK before 2, which chroma-mcp pins: they end at a question that they do not know."""
 OF_PYPI = [name for name, real in REAL.items() if "==" in real.package]
 
 
@@ -122,10 +124,9 @@ def environment(factory: pytest.TempPathFactory, packages: Iterable[str], name: 
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Where the program of a server is."""
     of_npm = install(tmp_path_factory, *(real.package for name, real in REAL.items() if name not in OF_PYPI)) / ".bin"
-    # chroma-mcp pins an SDK of its own.
-    small = environment(tmp_path_factory, [REAL[n].package for n in OF_PYPI if n != "chroma"], "mcp-servers")
-    chroma = environment(tmp_path_factory, [REAL["chroma"].package], "mcp-chroma")
-    return lambda name: chroma if name == "chroma" else small if name in OF_PYPI else of_npm
+    new = environment(tmp_path_factory, [REAL[name].package for name in OF_PYPI if name not in OLD], "mcp-servers")
+    old = environment(tmp_path_factory, [REAL[name].package for name in OLD], "mcp-old-servers")
+    return lambda name: old if name in OLD else new if name in OF_PYPI else of_npm
 
 
 def test_there_are_twenty() -> None:
@@ -166,7 +167,10 @@ async def test_real_servers_list_are_called_end_and_suit_providers(
     assert [result for result in results if not result.startswith("success: ")] == []
 
     faults: list[BaseException] = []
-    offered = [ToolDefinition(t.name, t.parameters_json_schema, t.description) for t in tools.values()]
+    offered = [
+        ToolDefinition(name=t.name, parameters_json_schema=t.parameters_json_schema, description=t.description)
+        for t in tools.values()
+    ]
     for provider, model in models(faults).items():
         agent = Agent(model, toolsets=[ExternalToolset(offered)], output_type=[str])
         result = await agent.run("hi")

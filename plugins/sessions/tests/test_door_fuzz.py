@@ -211,11 +211,12 @@ def models(faults: list[BaseException]) -> dict[str, Model[Any]]:
     chat = AsyncOpenAI(api_key="none", http_client=transport(openai, faults))
     responses = AsyncOpenAI(api_key="none", http_client=transport(openai_responses, faults))
     messages = AsyncAnthropic(api_key="none", http_client=transport(anthropic, faults))
+    claude = AnthropicProvider(anthropic_client=messages)
     found = GoogleProvider(api_key="none", http_client=transport(gemini, faults))
     return {
         "openai": OpenAIChatModel("gpt-5.2", provider=OpenAIProvider(openai_client=chat)),
         "responses": OpenAIResponsesModel("gpt-5.2", provider=OpenAIProvider(openai_client=responses)),
-        "anthropic": AnthropicModel("claude-sonnet-4-5", provider=AnthropicProvider(anthropic_client=messages)),
+        "anthropic": AnthropicModel("claude-sonnet-4-5", provider=claude, settings={"max_tokens": 1_000}),
         "google": GoogleModel("gemini-2.5-flash", provider=found),
     }
 
