@@ -125,7 +125,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Where the program of a server is."""
     of_npm = install(tmp_path_factory, *(real.package for name, real in REAL.items() if name not in OF_PYPI)) / ".bin"
     new = environment(tmp_path_factory, [REAL[name].package for name in OF_PYPI if name not in OLD], "mcp-servers")
-    old = environment(tmp_path_factory, [REAL[name].package for name in OLD], "mcp-old-servers")
+    old = environment(tmp_path_factory, [*(REAL[name].package for name in OLD), "pydantic<2.12"], "mcp-old-servers")
     return lambda name: old if name in OLD else new if name in OF_PYPI else of_npm
 
 
