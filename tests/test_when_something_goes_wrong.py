@@ -1,217 +1,294 @@
-"""Every way in which a request can end, at every interface that is a column here: what a user sees, and what is kept.
+"""Every way in which a request can end, on three wires, whole and as a stream, at six doors.
 
-A column is one function. The table of docs/when-something-goes-wrong.md is made of what the cells show.
+A cell is one conversation: what the user sees, what is stored, that *retry* works, and that the next message works. A
+row says what is so at every door; a door says what differs there. The tables of docs/when-something-goes-wrong.md are
+made of them.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
-import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from deep_sessions import AgentDeps, DeepAgent, MemoryStore, as_agent_error, end_of_response
-from deep_sessions.fold import fold
 from deep_sessions.requests import breaker
-from pydantic_ai.models.openai import OpenAIChatModel
-from pydantic_ai.providers.openai import OpenAIProvider
+from deep_sessions.requests import model as guarded
+from deep_sessions.requests.patience import Patience
+from deep_sessions.requests.silence import Watch
 
-from deep_core import Kernel, create_default_deps
 from tests.environments import REPOSITORY
+from tests.failing_doors import DOORS, Door, Way
+from tests.failing_provider import HALF, WIRES, Answer, FailingProvider, Wire, failing_provider
 
 PAGE = REPOSITORY / "docs/when-something-goes-wrong.md"
-CONFIG = {"model": {"retry": {"backoff_ms": 1, "max_wait_ms": 50}, "timeout_ms": 300}}
+ALLOWED = "acp,backends,cli,deep-durable,filesystem,sessions,uploads,web"
+FIRST, SECOND, THIRD = "Remember amber.", "Add cobalt.", "Add jade."
 
 
 class Row(NamedTuple):
-    """How a server answers, and what follows.
+    """How a request ends, and what follows at every door.
 
     Attributes:
         name: for people.
-        answers: (status, finish reason or body); None closes the connection, "silent" only keeps it open.
-        reason: `finish_reason`.
+        answers: what the provider answers; the last one again and again.
+        reason: `finish_reason` of the run.
         code: of a failed run; "" for one that completed.
         sent: how often the request was sent.
+        says: a pattern of what the user sees, besides an answer.
     """
 
     name: str
-    answers: list[Any]
+    answers: tuple[Answer, ...]
     reason: str
     code: str
     sent: int
+    says: str = ""
 
 
+CUT, ENDED = "the connection ended before the answer did", "not available|provider failed"
 ROWS = (
-    Row("the model ends its answer", ["stop"], "stop", "", 1),
-    Row("the answer is cut at its limit", ["length"], "length", "", 1),
-    Row("a content filter ends it", ["content_filter"], "filtered", "", 1),
-    Row("the connection breaks, then works", ["cut", "stop"], "stop", "", 2),
-    Row("the connection breaks again and again", ["cut"], "incomplete", "cut", 3),
-    Row("the provider is busy, then works", [429, 503, "stop"], "stop", "", 3),
-    Row("the body is a page of a proxy", ["html"], "transient", "garbled", 3),
-    Row("the server only keeps the connection open", ["silent"], "transient", "timed_out", 3),
-    Row("the request is larger than the window", [(400, "context_length_exceeded")], "overflow", "window_full", 1),
-    Row("the key is wrong", [(401, "invalid key")], "permanent", "unauthorized", 1),
-    Row("the model does not exist", [(404, "no such model")], "permanent", "unknown_model", 1),
+    Row("the model ends its answer", ("stop",), "stop", "", 1),
+    Row("the model calls a tool, then answers", ("tool_call", "stop"), "stop", "", 2),
+    Row("the answer is cut at its limit", ("length",), "length", "", 1, r"cut at the (model's )?limit of tokens"),
+    Row("a call is cut at the limit, then made again", ("cut_call", "tool_call", "stop"), "stop", "", 3),
+    Row("a content filter ends it", ("filtered",), "filtered", "", 1, r"content filter ended"),
+    Row("the connection breaks, then works", ("cut", "stop"), "stop", "", 2, CUT),
+    Row("the connection breaks again and again", ("cut",), "incomplete", "cut", 3, CUT),
+    Row("the provider is busy, then works", (429, 503, "stop"), "stop", "", 3, r"allows no more requests now"),
+    Row(
+        "it does not answer in time", (408,), "transient", "timed_out", 3, r"did not answer in time|refused the request"
+    ),
+    Row("it is busy with the same data", (409,), "transient", "conflict", 3, r"busy with the same data"),
+    Row("it allows no more requests now", (429,), "transient", "rate_limited", 3, r"allows no more|too many requests"),
+    Row("it has an error of its own", (500,), "transient", "server_error", 3, r"error of its own|provider failed"),
+    Row("it is not available", (503,), "transient", "unavailable", 3, ENDED),
+    Row("it is overloaded", (529,), "transient", "overloaded", 3, r"overloaded|provider failed"),
+    Row("it cannot be reached", ("refuses",), "transient", "unreachable", 0, r"cannot be reached"),
+    Row("the body is a page of a proxy", ("html",), "transient", "garbled", 3, r"cannot be read"),
+    Row("the server only keeps the connection open", ("silent",), "transient", "timed_out", 3, r"longer than|in time"),
+    Row("the request is larger than the window", ("overflow",), "overflow", "window_full", 1, r"window"),
+    Row("a field is wrong", (422,), "permanent", "rejected", 1, r"a field is wrong"),
+    Row("the request is wrong", (400,), "permanent", "rejected", 1, r"not now"),
+    Row("the key is wrong", (401,), "permanent", "unauthorized", 1, r"invalid key"),
+    Row("the key is not for this model", (403,), "permanent", "unauthorized", 1, r"not for this key"),
+    Row("the model does not exist", (404,), "permanent", "unknown_model", 1, r"no such model"),
 )
 
 
-@contextmanager
-def provider(*answers: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A server of Chat Completions; the last answer is given again and again."""
-    bodies: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None: ...
-
-        def do_GET(self) -> None:
-            self.send_error(404)
-
-        def send(self, status: int, kind: str, data: bytes, *, length: int | None = None) -> None:
-            self.close_connection = True
-            self.send_response(status)
-            self.send_header("content-type", kind)
-            self.send_header("connection", "close")
-            if length is not None:
-                self.send_header("content-length", str(length))
-            self.end_headers()
-            self.wfile.write(data)
-            self.wfile.flush()
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            bodies.append(body)
-            answer = answers[min(len(bodies), len(answers)) - 1]
-            if isinstance(answer, int):
-                answer = (answer, "busy")
-            if isinstance(answer, tuple):
-                data = json.dumps({"error": {"message": answer[1], "code": answer[1]}}).encode()
-                return self.send(answer[0], "application/json", data, length=len(data))
-            if answer == "html":
-                return self.send(200, "text/html", page := b"<html>Sign in</html>", length=len(page))
-            head = {"id": "1", "created": 1, "model": "m"}
-            said = {"role": "assistant", "content": "Half of it"}
-            if body.get("stream"):
-                first = {**head, "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": said}]}
-                self.send(200, "text/event-stream", b"data: " + json.dumps(first).encode() + b"\n\n")
-                if answer == "cut":
-                    return None
-                if answer == "silent":
-                    return self.hold(b": ping\n\n")
-                first["choices"] = [{"index": 0, "delta": {}, "finish_reason": answer}]
-                self.wfile.write(b"data: " + json.dumps(first).encode() + b"\n\ndata: [DONE]\n\n")
-                return None
-            whole = {"choices": [{"index": 0, "message": said, "finish_reason": answer}], "object": "chat.completion"}
-            data = json.dumps({**head, **whole}).encode()
-            if answer == "cut":
-                return self.send(200, "application/json", data[:20], length=len(data))
-            if answer == "silent":
-                self.send(200, "application/json", b"")
-                return self.hold(b" ")
-            return self.send(200, "application/json", data, length=len(data))
-
-        def hold(self, piece: bytes) -> None:
-            while not over.wait(0.02):
-                try:
-                    self.wfile.write(piece)
-                    self.wfile.flush()
-                except OSError:
-                    return
-
-    over = threading.Event()
-    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=running.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{running.server_port}/v1", bodies
-    finally:
-        over.set()
-        running.shutdown()
-        thread.join()
-        running.server_close()
-
-
-class Seen(NamedTuple):
-    """What a cell shows.
+class Says(NamedTuple):
+    """What is so at one door.
 
     Attributes:
-        reason: how the request ended.
-        code: of the error.
-        text: the answer.
-        prompts: what the next request has of the user.
+        name: of the interface, for the page.
+        shows: how a person sees that a run failed, for the page.
+        again: how it is tried again, for the page.
+        failed: a pattern of what is shown of a run that failed.
+        not_whole: the same, of an answer that is not whole.
+        completed: the same, of a retry of a run that completed.
     """
 
-    reason: str | None
-    code: str
-    text: str
-    prompts: int
+    name: str
+    shows: str
+    again: str
+    failed: str
+    not_whole: str
+    completed: str
 
 
-def model_at(url: str) -> OpenAIChatModel:
-    return OpenAIChatModel("m", provider=OpenAIProvider(base_url=url, api_key="none"))
+SAYS = {
+    "run": Says(
+        "`deep run`",
+        "`Failed`, the cause, exit code 1",
+        "`deep run --session ID --retry`",
+        r"Failed[^$]*exit code 1",
+        r"Cut off|Filtered",
+        "its last run completed",
+    ),
+    "chat": Says(
+        "`deep chat`",
+        "`✗` and the cause",
+        "`/retry`",
+        r"✗ [^$]*/retry tries again",
+        "✗ the answer is not whole",
+        "nothing to try again",
+    ),
+    "page": Says(
+        "page",
+        "`The run failed.` and the cause",
+        "*Try again*",
+        r"The run failed\.[^$]*\[Try again\]",
+        "This answer is not whole",
+        "nothing to try again",
+    ),
+    "editor": Says(
+        "editor",
+        "an error of the turn",
+        "`/retry`",
+        r"the run failed: [^$]*/retry tries it again",
+        "This answer is not whole",
+        "completed",
+    ),
+    "embedded": Says(
+        "program",
+        "`RunResult.error`",
+        "`DeepAgent.retry`",
+        r"^failed ",
+        r"completed (length|filtered)",
+        "NothingToResume",
+    ),
+    "worker": Says(
+        "worker",
+        "`deep sessions show`, `deep workers`",
+        "by itself where it can succeed later, else `deep run --session ID --retry`",
+        r"failed: [^$]*deep run --session \S+ --retry",
+        "not whole",
+        "its last run completed",
+    ),
+}
 
 
-async def embedded(url: str, streams: bool) -> Seen:
-    """`agent.run`, as any application calls it."""
-    with Kernel(read_config=False, config={"agent": CONFIG}) as kernel:
-        agent, deps = kernel.create_agent(model_at(url), backend="memory"), create_default_deps(kernel=kernel)
-        try:
-            if streams:
-                async with agent.run_stream_events("go", deps=deps) as events:
-                    async for _ in events:
-                        pass
-                result = events.result
-                assert result is not None
-            else:
-                result = await agent.run("go", deps=deps)
-        except Exception as error:
-            known = as_agent_error(error)
-            return Seen(getattr(getattr(known, "end", None), "kind", None), known.code, "", 0)
-        return Seen(end_of_response(result.response).kind, "", str(result.output), 0)
+def _cell(row: int, wire: int, door: type[Door], way: Way) -> Any:
+    """A cell with its marks: `make test` and `make test-slow` have each row at each door, the night has all."""
+    is_command = door.name in ("run", "worker")
+    turn = row % 3 == wire and (door.name != "run" or door.ways[row % 2] == way)
+    marks = [pytest.mark.slow] if is_command else []
+    if not turn and door.name != "embedded":
+        marks.append(pytest.mark.exhaustive)
+    if door.name == "page":
+        marks.append(pytest.mark.needs("npm"))
+    name = "-".join((ROWS[row].name, WIRES[wire], door.name, way))
+    return pytest.param(ROWS[row], WIRES[wire], door, way, marks=marks, id=name)
 
 
-async def session(url: str, streams: bool) -> Seen:
-    """A `DeepAgent` with a store: the message stays, whatever happens."""
-    store = MemoryStore()
-    deps = AgentDeps(model=model_at(url), kernel=Kernel(read_config=False), session_store=store, runtime="memory")
-    agent = await DeepAgent.create(config=CONFIG, deps=deps)
-    if streams:
-        result: Any = [item async for item in agent.run_stream("go", session_id="s")][-1]
-    else:
-        result = await agent.run("go", session_id="s")
-    kept = fold(await store.load("s"))
-    assert kept.run is not None
-    assert kept.run.status == result.status
-    return Seen(result.finish_reason, result.code, result.message or "", 0)
+CELLS = [
+    _cell(row, wire, door, way)
+    for wire in range(len(WIRES))
+    for door in DOORS
+    for way in door.ways
+    for row in range(len(ROWS))
+]
+Find = Callable[[Wire, type[Door], Way], Door]
 
 
-COLUMNS: tuple[Callable[[str, bool], Awaitable[Seen]], ...] = (embedded, session)
+@pytest.fixture(scope="module")
+def providers() -> Iterator[dict[Wire, FailingProvider]]:
+    with contextlib.ExitStack() as stack:
+        yield {wire: stack.enter_context(failing_provider(wire)) for wire in WIRES}
+
+
+@pytest.fixture(scope="module")
+def find(providers: dict[Wire, FailingProvider], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Find]:
+    """Returns a door, which is opened once."""
+    opened: dict[tuple[Wire, type[Door], Way], Door] = {}
+
+    def found(wire: Wire, door: type[Door], way: Way) -> Door:
+        key = (wire, door, way)
+        if key not in opened:
+            opened[key] = door(providers[wire], tmp_path_factory.mktemp(f"{wire}-{door.name}-{way}"), way)
+        return opened[key]
+
+    yield found
+    for door in reversed(opened.values()):
+        door.close()
 
 
 @pytest.fixture(autouse=True)
-def _no_breakers(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, providers: dict[Wire, FailingProvider]) -> None:
+    """No outage of the cell before, and little time for a provider that is silent, and only for that."""
+
+    class Hurried(Watch):
+        def __init__(self, model_name: str, patience: Patience) -> None:
+            is_silent = any(provider.is_silent for provider in providers.values())
+            super().__init__(model_name, patience._replace(timeout=0.1) if is_silent else patience)
+
+    monkeypatch.setattr(guarded, "Watch", Hurried)
     monkeypatch.setattr(breaker, "_BREAKERS", {})
+    monkeypatch.setenv("DEEP_PLUGINS_ALLOW", ALLOWED)
+    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
 
 
-@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.__name__)
-@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_a_cell(row: Row, streams: bool, column: Callable[[str, bool], Any]) -> None:
-    with provider(*row.answers) as (url, bodies):
-        seen = asyncio.run(column(url, streams))
-    assert (seen.reason, seen.code) == (row.reason, row.code)
-    assert len(bodies) == row.sent
-    assert seen.text == ("" if row.code else "Half of it")
+@pytest.mark.parametrize(("row", "wire", "door", "way"), CELLS)
+def test_a_cell(row: Row, wire: Wire, door: type[Door], way: Way, find: Find, tmp_path: Path) -> None:
+    here = find(wire, door, way)
+    provider, says = here.provider, SAYS[door.name]
+    here.begin()
+    waits = here.tries_itself and row.reason in ("transient", "incomplete")
+    provider.play(*row.answers)
+    before = len(provider.asked)
+    here.say(FIRST)
+    sent, seen, kept = len(provider.asked) - before, here.seen(), here.kept()
+
+    # What the user sees.
+    if row.reason != "stop" or here.shows_waits:
+        assert re.search(row.says, seen), seen
+    if row.reason == "stop":
+        assert kept.answers[-1] in seen
+    elif not row.code:
+        assert HALF in seen
+        assert re.search(says.not_whole, seen), seen
+    elif not waits:
+        assert re.search(says.failed, seen), seen
+    # What is stored.
+    assert kept.prompts == [FIRST]
+    if waits:
+        assert kept.status == "running"
+    else:
+        assert (kept.status, kept.reason, kept.code) == ("failed" if row.code else "completed", row.reason, row.code)
+        # A request that is given up early may not have reached the server, and a worker asks again on its own.
+        exact = "silent" not in row.answers and not here.tries_itself
+        assert sent == row.sent if exact else sent <= row.sent + here.tries_itself
+    notes = [f"effect {before + at}" for at, answer in enumerate(row.answers, 1) if answer == "tool_call"]
+    assert _lines(tmp_path / "notes") == notes  # a call that was cut has not run
+
+    # Retry.
+    provider.play("stop")
+    before = len(provider.asked)
+    here.retry()
+    if not row.code:
+        assert len(provider.asked) == before
+        assert re.search(says.completed, here.seen()), here.seen()
+    else:
+        assert len(provider.asked) == before + 1
+        assert provider.said().count(FIRST) == 1
+        kept = here.kept()
+        assert (kept.status, kept.prompts, len(kept.answers)) == ("completed", [FIRST], 1)
+        assert kept.answers[0] in here.seen()
+        # A message whose run fails stays, and the next one follows it.
+        provider.play(*row.answers)
+        here.say(SECOND)
+
+    # The next message.
+    provider.play("stop")
+    here.say(THIRD)
+    said = [FIRST, SECOND, THIRD] if row.code else [FIRST, THIRD]
+    asked = provider.said()
+    assert [asked.count(text) for text in said] == [1] * len(said)
+    assert sorted(said, key=asked.index) == said
+    kept = here.kept()
+    assert (kept.status, kept.prompts) == ("completed", said)
+    assert kept.answers[-1] in here.seen()
+    assert _lines(tmp_path / "notes") == notes
 
 
-def test_the_table_of_the_page_is_what_the_cells_show() -> None:
-    lines = [
+def _lines(file: Path) -> list[str]:
+    return file.read_text("utf-8").splitlines() if file.exists() else []
+
+
+def test_there_are_enough_cells() -> None:
+    assert len(CELLS) >= 500
+    assert sum(not {"slow", "exhaustive"} & {mark.name for mark in cell.marks} for cell in CELLS) >= 200
+
+
+def test_the_tables_of_the_page_are_what_the_cells_show() -> None:
+    rows = [
         f"| {row.name} | `{row.reason}` | {f'`{row.code}`' if row.code else ''} | {row.sent} |"
-        f" {'the message; the run can be tried again' if row.code else 'message and answer'} |"
+        f" {'message' if row.code else 'message, answer'} |"
         for row in ROWS
     ]
-    assert "\n".join(lines) in PAGE.read_text("utf-8")
+    doors = [f"| {says.name} | {says.shows} | {says.again} |" for says in SAYS.values()]
+    text = PAGE.read_text("utf-8")
+    assert "\n".join(rows) in text
+    assert "\n".join(doors) in text

@@ -88,7 +88,9 @@ def list_sessions(status: Any, limit: int, owner: str | None, store: str | None,
 def show(session_id: str, owner: str | None, store: str | None, as_json: bool) -> None:
     """Show the conversation of a session, and the calls that wait."""
     from .decisions import pending_calls
+    from .endings import finish_reason
     from .fold import fold
+    from .requests.ends import words_of_end
 
     async def look(opened: SessionStore) -> Fold:
         return fold(await opened.load(session_id))
@@ -106,6 +108,12 @@ def show(session_id: str, owner: str | None, store: str | None, as_json: bool) -
     say(f"{_line(state.info.id)}  {_shown_status(state.info)}, {_ago(state.info.updated_at)}")
     for role, text in lines:
         say("\n", (role, "bold"), f"\n{text}")
+    if (
+        state.run is not None
+        and state.run.status == "completed"
+        and (cut := words_of_end(finish_reason(messages) or ""))
+    ):
+        say(f"\nnot whole: {cut}")
     if state.run is not None and state.run.status == "failed":
         why = _line((state.run.error or {}).get("message", ""))
         say(f"\nfailed: {why}; try it again: deep run --session {_line(state.info.id)} --retry")
