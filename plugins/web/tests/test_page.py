@@ -19,6 +19,7 @@ from selenium import webdriver
 from deep_core.plugin_api import visible
 from tests.browser import browser
 from tests.drawn import sample
+from tests.failing_provider import failing_provider
 from tests.hiding import HIDING, SURROGATES
 
 from .gated import gated_model
@@ -668,3 +669,28 @@ def test_everything_is_reached_by_the_keyboard(tab: Tab) -> None:
         reached |= {focused.get_attribute("id") or "", *(focused.get_attribute("class") or "").split()}
         focused.send_keys(Keys.TAB)
     assert {"new", "search", "items", "reason", "deny", "approve", "attach", "text", "send"} <= reached
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_failed_says_why_and_is_tried_again_with_a_click(chromium: webdriver.Chrome, tmp_path: Path) -> None:
+    patience = "[agent.model.retry]\nbackoff_ms = 1\nmax_attempts = 2\n"
+    with (
+        failing_provider("chat") as provider,
+        serving(tmp_path, models=lambda model_id: provider.model(), config=patience) as server,
+    ):
+        tab = Tab(chromium, server.page)
+        tab.new()
+        provider.play("cut")
+        tab.say("Remember amber.")
+        tab.sees("article.note", "the connection ended before the answer did; again at once; the answer begins again")
+        tab.sees_in("article.error", "The run failed. the connection ended before the answer did")
+        tab.sees("#again", "The last run failed. Try again")
+        provider.play("stop")
+        tab.click("#retry")
+        tab.sees_no("#again")
+        tab.sees("article.user", "Remember amber.")
+        tab.sees_in("article.assistant", "Answer 3.")
+        assert provider.said().count("Remember amber.") == 1
+        tab.driver.get("about:blank")  # its socket must not outlive the server
