@@ -471,3 +471,11 @@ def test_a_stream_whose_consumer_leaves_is_closed() -> None:
 
     assert run(main()) == "incomplete"
     assert closed == [True]
+
+
+def test_a_look_at_the_pause_leaves_the_probe_to_who_asks_after_it() -> None:
+    breaker = Breaker("k")
+    breaker.failed(REFUSED, 0.0, 1.0)
+    assert 0 < breaker.pause(0.0) <= 1
+    assert breaker.pause(2.0) == 0  # as where the machine was busy for longer than the pause
+    assert breaker.ask(2.0) == 0

@@ -81,6 +81,10 @@ class Breaker:
             self._probing = now + PROBE
             return 0.0
 
+    def pause(self, now: float) -> float:
+        """Return the seconds until the next try, which stays free for whoever asks then."""
+        return max(0.0, self._next - now) if self.end is not None else 0.0
+
     def failed(self, end: End, now: float, first: float, *, sent: float = math.inf) -> None:
         """Note that the provider refused a request.
 

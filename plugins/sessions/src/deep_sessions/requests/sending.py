@@ -141,7 +141,7 @@ class Sending:
         most = self._patience.max_attempts
         if (self._rounds >= most) if most is not None else (self._begun >= BEGUN):
             raise error
-        pause = breaker.ask(clock()) if breaker is not None and end.refused else 0.0
+        pause = breaker.pause(clock()) if breaker is not None and end.refused else 0.0
         if not pause:
             pause = self._patience.backoff * 2 ** (self._rounds - 1) * random.uniform(0.5, 1)  # noqa: S311 - jitter
             pause = max(pause, end.retry_after or 0.0)
