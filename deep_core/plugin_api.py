@@ -30,7 +30,8 @@ HOMES = {
 """Submodule -> the names that it holds; `plugin_api.pyi` has them for type checkers."""
 OTHERS = {
     "entry_point_index": ["canonical", "site_directories"],
-    "tool_expressions": ["And", "ExpressionParseError", "Not", "Or", "UnmatchedExpression", "as_expression"],
+    "tool_expressions": ["And", "ExpressionParseError", "Not", "Or", "UnmatchedExpression", "as_expression"]
+    + ["Reason", "ReasonKind", "are_answered", "reasons_of", "words_of"],
 }
 
 __all__ = sorted([*(name for names in (*HOMES.values(), *OTHERS.values()) for name in names)])  # pyright: ignore[reportUnsupportedDunderAll]

@@ -13,10 +13,10 @@ from pydantic_ai.capabilities import AbstractCapability, AgentCapability
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings, merge_model_settings
-from tool_expressions import as_expression, tool_facts
+from tool_expressions import Reason, as_expression, tool_facts
 
 from ..errors import ConfigError, PluginError, reraise_control
-from ..plugins.contributions import PROCESSOR_PHASES, Contribution, Processor, ToolCall, Verdict
+from ..plugins.contributions import PROCESSOR_PHASES, Contribution, Deny, Processor, ToolCall
 from ..plugins.kernel import PluginKernel
 from ..plugins.options import check_narrower
 from .collect import Collection, as_processor
@@ -76,7 +76,8 @@ def _plan(collection: Collection, parent: Policy | None) -> Plan:
     check_honored(found.config, found.plugins)
     collection.observers = observers = Observers(found.caller, found.contexts, found.listeners)
     catalog = Catalog(collection.rules)
-    policy = Policy(collection.rules, catalog, _check_call(found), observers, parent)
+    check, check_asking = _check_call(found, found.checks), _check_call(found, found.asking)
+    policy = Policy(collection.rules, catalog, check, observers, parent, check_asking)
     tools = ToolAssembly(found, policy)
     toolbox = tools.toolbox()
     collection.workspaces = workspaces = _workspaces(found)
@@ -92,13 +93,13 @@ def _plan(collection: Collection, parent: Policy | None) -> Plan:
     return Plan(found, policy, toolbox, static, live, processors, workspaces, capabilities, own, native, offered)
 
 
-def _check_call(found: Contributed) -> CheckCall | None:
-    if not found.checks:
+def _check_call(found: Contributed, plugins: Sequence[str]) -> CheckCall | None:
+    if not plugins:
         return None
 
-    async def check(ctx: Ctx, call: ToolCall) -> Verdict:
+    async def check(ctx: Ctx, call: ToolCall) -> Deny | list[Reason]:
         return await found.caller.strictest(
-            "deep_check_call", lambda p: {"call": call, "context": found.contexts[p], "ctx": ctx}, among=found.checks
+            "deep_check_call", lambda p: {"call": call, "context": found.contexts[p], "ctx": ctx}, among=plugins
         )
 
     return check

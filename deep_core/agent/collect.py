@@ -83,7 +83,7 @@ class Collection:
         self.asks = self.rules.asks
         self.contexts = {name: AgentContext(name, self) for name in (*self.kept, "app")}
         self._collected: dict[str, list[Contribution[Any]]] = {}
-        self._resting: set[tuple[str, str]] = set()
+        self._resting: dict[tuple[str, str], str] = {}
         self.workspaces: Workspaces | None = None
         self.observers = Observers()
         self.make_subagent: Callable[[Model | str | None, Mapping[str, Any]], Agent[Any, Any]] | None = None
@@ -114,12 +114,13 @@ class Collection:
             collected=self._collected,
             dropped=self._dropped,
             checks=self._busy("deep_check_call"),
+            asking=self._busy("deep_check_call", "asking"),
             listeners=self._busy("deep_run_event"),
         )
 
-    def _busy(self, hook: str) -> tuple[str, ...]:
-        """Return the plugins that implement a hook, without those that have nothing to do there."""
-        return tuple(name for name in self.caller.plugins(hook, self.kept) if (name, hook) not in self._resting)
+    def _busy(self, hook: str, when: str | None = None) -> tuple[str, ...]:
+        """Return the plugins that implement a hook, and say nothing else of when they are called."""
+        return tuple(name for name in self.caller.plugins(hook, self.kept) if self._resting.get((name, hook)) == when)
 
     def _call(self, hook: str) -> None:
         def arguments(plugin: str) -> dict[str, object]:
@@ -155,9 +156,9 @@ class Collection:
             self._call(hook)
         return tuple(c for c in self._collected[hook] if c.plugin not in self._dropped)
 
-    def rest(self, plugin: str, hooks: tuple[RunHook, ...]) -> None:
-        """Note that a plugin has nothing to do at these hooks."""
-        self._resting.update((plugin, hook) for hook in hooks)
+    def rest(self, plugin: str, hooks: tuple[RunHook, ...], unless: str = "") -> None:
+        """Note that a plugin has nothing to do at these hooks, or only at some calls."""
+        self._resting.update({(plugin, hook): unless for hook in hooks})
 
     def vet(self, plugin: str, capability: AbstractCapability[Deps]) -> AbstractCapability[Deps]:
         """Check a plugin's capability. Raises PluginError."""

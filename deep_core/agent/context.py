@@ -47,8 +47,8 @@ class Making(Protocol):
         """Return what a plugin may collect."""
         ...
 
-    def rest(self, plugin: str, hooks: tuple[RunHook, ...]) -> None:
-        """Note that a plugin has nothing to do at these hooks."""
+    def rest(self, plugin: str, hooks: tuple[RunHook, ...], unless: str = "") -> None:
+        """Note that a plugin has nothing to do at these hooks, or only at some calls."""
         ...
 
     def vet(self, plugin: str, capability: AbstractCapability[Deps]) -> object:
@@ -109,12 +109,17 @@ class AgentContext(PluginContext):
         """
         return self._making.contributions(self.plugin, hook)
 
-    def idle(self, *hooks: RunHook) -> None:
+    def idle(self, *hooks: RunHook, unless: Literal["", "asking"] = "") -> None:
         """Say that this plugin has nothing to do at these hooks for this agent, so that calls cost nothing there.
 
         Call it in a contribution hook, such as `deep_capabilities`: later it has no effect.
+
+        Args:
+            hooks: the hooks.
+            unless: `asking`: it still checks calls that a person is asked about or approved. So a plugin whose tools or
+                capabilities raise `ApprovalRequired` by themselves adds its reason to those that others have.
         """
-        self._making.rest(self.plugin, hooks)
+        self._making.rest(self.plugin, hooks, unless)
 
     async def send(self, event: RunEvent) -> None:
         """Send an event of a run to the plugins that listen. At run time only."""

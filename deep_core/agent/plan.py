@@ -44,6 +44,7 @@ class Contributed:
         collected: the contributions to each hook. A plugin may collect its own hook later, in a run.
         dropped: plugins that failed for this agent: their status and the reason.
         checks: the plugins that check calls.
+        asking: the plugins that check only calls that ask.
         listeners: the plugins that listen to the events of runs.
     """
 
@@ -59,6 +60,7 @@ class Contributed:
     collected: Mapping[str, Sequence[Contribution[Any]]]
     dropped: Mapping[str, tuple[str, str]]
     checks: tuple[str, ...]
+    asking: tuple[str, ...]
     listeners: tuple[str, ...]
 
     @property

@@ -10,7 +10,7 @@ from ..names import check_name
 
 if TYPE_CHECKING:
     from pydantic_ai.capabilities import HistoryProcessor
-    from tool_expressions import ToolExpression, ToolFacts
+    from tool_expressions import ReasonKind, ToolExpression, ToolFacts
 
 T = TypeVar("T")
 
@@ -118,23 +118,25 @@ class ToolCall:
 
 
 @dataclass(frozen=True)
-class _Said:
+class Allow:
+    """No objection to the call."""
+
     reason: str = ""
 
 
-class Allow(_Said):
-    """No objection to the call."""
+@dataclass(frozen=True)
+class Ask:
+    """A person decides about the call: `Ask("it costs money")`. An answer is to this text and kind, and to no other."""
+
+    reason: str = ""
+    kind: ReasonKind = "guard"
 
 
-class Ask(_Said):
-    """A person decides about the call: `Ask("it costs money")`."""
-
-
-class Deny(_Said):
+@dataclass(frozen=True)
+class Deny:
     """The call is refused: `Deny("not on Fridays")`; the model reads the reason."""
 
-    def __init__(self, reason: str = "denied by policy") -> None:
-        super().__init__(reason)
+    reason: str = "denied by policy"
 
 
 Verdict: TypeAlias = Allow | Ask | Deny

@@ -11,15 +11,18 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import PluginError, describe_error, reraise_control
 from ..names import visible
 from ..tables import is_iterable, is_table
 from ..tracing import Tracer
-from .contributions import Allow, Ask, Contribution, Deny, Verdict
+from .contributions import Allow, Ask, Contribution, Deny
 from .markers import HookPolicy
 from .registry import Registry
+
+if TYPE_CHECKING:
+    from tool_expressions import Reason
 
 logger = logging.getLogger("deep_core")
 
@@ -204,9 +207,11 @@ class Caller:
 
     async def strictest(
         self, hook: str, arguments: Callable[[str], Mapping[str, Any]], *, among: Sequence[str]
-    ) -> Verdict:
-        """Return the strictest answer of `among`: Deny over Ask over Allow. An exception or a wrong type denies."""
-        answer: Verdict = Allow()
+    ) -> Deny | list[Reason]:
+        """Return why `among` ask, or the first denial. An exception or a wrong type denies."""
+        from tool_expressions import Reason  # `deep plugins list` needs none of it
+
+        reasons: list[Reason] = []
         impls = self._impls(hook, among)
         if gone := {*among} - {impl.plugin_name for impl in impls}:
             return Deny(f"the check of plugin {min(gone)} is gone (the kernel was closed), so the call is denied")
@@ -225,9 +230,9 @@ class Caller:
                 return Deny(f"the check of plugin {plugin} failed ({type(error).__name__}), so the call is denied")
             if isinstance(result, Deny):
                 return result
-            if isinstance(result, Ask) and not isinstance(answer, Ask):
-                answer = result
-        return answer
+            if isinstance(result, Ask):
+                reasons.append(Reason(result.kind, result.reason, plugin))
+        return reasons
 
 
 def _items(policy: HookPolicy, result: object) -> list[Any]:

@@ -27,19 +27,25 @@ from ...tables import is_collection, is_table
 from ..run.session import session
 
 if TYPE_CHECKING:
+    from tool_expressions import Reason
+
     from ..run.session import Ctx
 
 
 class Question(NamedTuple):
-    """A question to a person: may this call of `plugin:tool` run with arguments that have one of these digests?"""
+    """A question to a person: may this call run with arguments that have one of these digests, for these reasons?
+
+    `tool` is the identity of the tool (`tool_expressions.identity_of`).
+    """
 
     asked_at: float
     call_id: str
     tool: str
     digests: list[str]
+    reasons: list[tuple[str, str, str]]
 
 
-APPROVALS: StateSlot[list[Question]] = StateSlot("deep_approvals", list[Question], list[Question], version=2)
+APPROVALS: StateSlot[list[Question]] = StateSlot("deep_approvals", list[Question], list[Question], version=3)
 """The session's record of open questions. The conversation proves nothing, because a client may hold it.
 
 Each question is answered once. The record keeps the last `REMEMBERED` of them, each for `REMEMBERED_SECONDS`.
@@ -48,33 +54,38 @@ REMEMBERED = 200
 REMEMBERED_SECONDS = 90 * 24 * 3600
 
 
-def remember_question(ctx: Ctx, tool: str, digests: Iterable[str]) -> None:
-    """Record that a person is asked whether this call may run with any of these arguments."""
+def remember_question(ctx: Ctx, tool: str, digests: Iterable[str], reasons: Iterable[Reason]) -> None:
+    """Record that a person is asked whether this call may run with any of these arguments, and why."""
     record = session(ctx).state[APPROVALS]
     # Keep equal questions: two conversations may wait with the same id and arguments.
-    record.append(Question(now(), ctx.tool_call_id or "", tool, sorted(set(digests))))
+    record.append(
+        Question(
+            now(),
+            ctx.tool_call_id or "",
+            tool,
+            sorted(set(digests)),
+            [(each.kind, each.text, each.plugin) for each in reasons],
+        )
+    )
     record[:] = [question for question in record if question.asked_at >= now() - REMEMBERED_SECONDS][-REMEMBERED:]
 
 
-def take_question(ctx: Ctx, tool: str, digest: str | None) -> frozenset[str]:
-    """Remove one question about this call from the record.
+def take_question(ctx: Ctx, tool: str, digest: str | None) -> Question | None:
+    """Remove one question about this call from the record, and return it.
 
     Call ids are not unique: two conversations of one session may wait with the same id.
 
     Args:
         ctx: the call's context.
-        tool: `plugin:tool`.
+        tool: `plugin:tool`, whatever it was when the question was asked.
         digest: of arguments in the question; None for the last question.
-
-    Returns:
-        The digests of all arguments in the question; empty if there is no such question.
     """
     record, oldest = session(ctx).state[APPROVALS], now() - REMEMBERED_SECONDS
     for index, asked in reversed([*enumerate(record)]):
-        fits = asked.call_id == (ctx.tool_call_id or "") and asked.tool == tool and asked.asked_at >= oldest
-        if fits and (digest is None or digest in asked.digests):
-            return frozenset(record.pop(index).digests)
-    return frozenset()
+        same = asked.call_id == (ctx.tool_call_id or "") and asked.tool.startswith(f"{tool}@")
+        if same and asked.asked_at >= oldest and (digest is None or digest in asked.digests):
+            return record.pop(index)
+    return None
 
 
 def note_decisions(ctx: Ctx, results: DeferredToolResults, answers: dict[str, str | None]) -> None:

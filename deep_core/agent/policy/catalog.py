@@ -4,22 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from tool_expressions import ToolFacts, asking_facts, tool_facts
+from tool_expressions import Reason, ToolFacts, asking_facts, tool_facts
 
 if TYPE_CHECKING:
     from pydantic_ai import ToolDefinition
 
-    from .rules import Asks, Rules
+    from ...plugins.contributions import Predicate
+    from .rules import Rules
+
+Asks = Literal["never", "always", "depends", "denied"]
+"""How a tool asks: `depends` on the arguments; `denied` would ask, and no call can wait."""
 
 
 class _Said(NamedTuple):
-    """What the rules say of a tool with this definition."""
+    """What the rules say of a tool with this definition.
+
+    Attributes:
+        definition: the tool.
+        shown: whether the model sees it.
+        how: how it asks.
+        reasons: why every call of it asks.
+        predicates: what decides on its single calls.
+    """
 
     definition: ToolDefinition
     shown: bool
     how: Asks
+    reasons: tuple[Reason, ...]
+    predicates: list[Predicate]
 
 
 @dataclass(eq=False, repr=False)
@@ -88,11 +102,13 @@ class Catalog:
         """Return what the rules say of a tool."""
         said = self._said.get(definition.name)
         if said is None or (said.definition is not definition and said.definition != definition):
-            shown, how = self.rules.show(tool_facts(definition)), self.rules.how(self.stands_for(definition))
-            self._said[definition.name] = said = _Said(definition, shown, how)
+            reasons, predicates = self.rules.asking(self._stands_for(definition))
+            how = ("always" if self.rules.asks else "denied") if reasons else "depends" if predicates else "never"
+            shown = self.rules.show(tool_facts(definition))
+            self._said[definition.name] = said = _Said(definition, shown, how, reasons, predicates)
         return said
 
-    def stands_for(self, definition: ToolDefinition) -> list[ToolFacts]:
+    def _stands_for(self, definition: ToolDefinition) -> list[ToolFacts]:
         """Return the tool and the tools that it replaces: rules for either apply."""
         known = asking_facts(definition)
         pairs = self._replacers.get(known.plugin, ())

@@ -7,28 +7,31 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import ValidationError
 from pydantic_ai.exceptions import ApprovalRequired, ToolFailed
-from tool_expressions import tool_facts
+from tool_expressions import RULE, SAYS, Reason, identity_of, reasons_of, tool_facts, words_of
 
 from ...errors import reraise_control
-from ...plugins.contributions import Allow, Ask, Deny, Predicate, StateSlot, ToolCall, Verdict
+from ...plugins.contributions import Deny, Predicate, StateSlot, ToolCall
 from ..run.observers import Observers, where
 from ..run.session import session
-from .approvals import args_in_history, copy_args, digest_args, jsonable, remember_question, take_question
-from .catalog import Catalog
-from .rules import Asks, Rules
+from .approvals import Question, args_in_history, copy_args, digest_args, jsonable, remember_question, take_question
+from .catalog import Asks, Catalog
+from .rules import Rules
 
 if TYPE_CHECKING:
     from pydantic_ai import ToolDefinition
 
     from ..run.session import Args, Ctx
 
+CHANGED = "the tool changed after you were asked"
 NO_CALL_WAITS = "a rule asks for approval, and with interrupt_on=False no call can wait for it"
+STANDING = ("rule", "write", "command", "tool")
+"""The classes of what is true of every call of a tool, which says nothing of this one."""
 Said = Literal["asked", "approved", "denied"]
-CheckCall: TypeAlias = "Callable[[Ctx, ToolCall], Awaitable[Verdict]]"
+CheckCall: TypeAlias = "Callable[[Ctx, ToolCall], Awaitable[Deny | list[Reason]]]"
 
 
 @dataclass(eq=False)
@@ -40,7 +43,8 @@ class Decision:
         call_id: the call's id.
         tool: `plugin:tool`.
         digests: of the arguments that it may run with.
-        approved: whether a person approved it; then it runs only once.
+        answered: the question that a person answered with yes, whose call runs only once; None for any other call.
+        reasons: why it asks.
         used: whether it has run.
         asked: digests of arguments that `verify` asked about.
     """
@@ -49,14 +53,15 @@ class Decision:
     call_id: str
     tool: str
     digests: frozenset[str]
-    approved: bool
+    answered: Question | None = None
+    reasons: tuple[Reason, ...] = ()
     used: bool = False
     asked: set[str] = field(default_factory=set[str])
 
     def covers(self, policy: Policy, call_id: str, tool: str, digest: str) -> bool:
         """Whether this is the call that was decided on, and an approved one has not run yet."""
         same = self.policy is policy and self.call_id == call_id and self.tool == tool
-        return same and digest in self.digests and not (self.approved and self.used)
+        return same and digest in self.digests and not (self.answered and self.used)
 
 
 decided: ContextVar[Decision | None] = ContextVar("deep_decided", default=None)
@@ -102,6 +107,7 @@ class Policy:
         rules: what the application and the configuration say.
         tools: the agent's tools, as the rules see them.
         check_call: calls the plugins' `deep_check_call`; None if none implements it.
+        check_asking: the same, of plugins that ask inside of a call: only of calls that ask or were approved.
         observers: hear who was asked, and what was approved or denied.
         parent: of a subagent that a kernel made: its caller's policy, whose rules this one includes.
     """
@@ -111,6 +117,7 @@ class Policy:
     check_call: CheckCall | None = None
     observers: Observers = field(default_factory=Observers)
     parent: Policy | None = None
+    check_asking: CheckCall | None = None
 
     @property
     def asks(self) -> bool:
@@ -140,9 +147,14 @@ class Policy:
         if not ctx.tool_call_approved and self._is_free(definition, calls):
             return None
         tool, digest = tool_facts(definition).key, digest_args(args)
-        approved = self._approved(ctx, calls, definition, tool, digest)
-        decision = Decision(self, ctx.tool_call_id or "", tool, approved or frozenset((digest,)), bool(approved))
-        await self._judge(ctx, calls, definition, args, decision, None)
+        asked = self._answered(ctx, calls, definition, digest)
+        decision = Decision(self, ctx.tool_call_id or "", tool, frozenset(asked.digests if asked else (digest,)))
+        if asked is not None and asked.tool != identity_of(definition):
+            decision.reasons = (Reason("changed", CHANGED, tool_facts(definition).plugin),)
+        else:
+            decision.answered = asked
+        decided.set(decision)
+        await self._judge(ctx, calls, definition, args, decision)
         return decision
 
     async def verify(self, ctx: Ctx, definition: ToolDefinition, args: Args) -> Decision | None:
@@ -163,7 +175,7 @@ class Policy:
         known, digest, call_id = decided.get(), digest_args(args), ctx.tool_call_id or ""
         tool = tool_facts(definition).key
         if known is None or not known.covers(self, call_id, tool, digest):
-            outer, known = known, Decision(self, call_id, tool, frozenset((digest,)), approved=False)
+            outer, known = known, Decision(self, call_id, tool, frozenset((digest,)))
             await self._judge(ctx, calls, definition, args, known, outer)
         known.used = True
         return known
@@ -183,69 +195,81 @@ class Policy:
         outer: Decision | None = None,
     ) -> None:
         """Ask all rules and checks about a call, and raise if it may not run, or not yet."""
-        if self._is_free(tool, calls):
+        if decision.answered is None and not decision.reasons and self._is_free(tool, calls):
             return
         call = ToolCall.of(tool_facts(tool), copy_args(args), decision.call_id, session(ctx).depth)
-        verdicts = [await policy.verdict(ctx, call, tool) for policy in (self, *calls.above)]
-        verdict = next((each for kind in (Deny, Ask) for each in verdicts if isinstance(each, kind)), verdicts[0])
-        if isinstance(verdict, Deny):
-            await self.tell(ctx, call.tool, call.plugin, call.call_id, "denied", verdict.reason)
-            raise ToolFailed(f"Denied: {verdict.reason}")
-        if isinstance(verdict, Ask):
-            said = "approved" if decision.approved else "asked"
-            await self.tell(ctx, call.tool, call.plugin, call.call_id, said, verdict.reason)
-            if not decision.approved:
-                self._ask(ctx, call, tool, verdict.reason, decision, outer)
+        reasons = [*decision.reasons]
+        for policy in (self, *calls.above):
+            verdict = await policy.verdict(ctx, call, tool, answered=decision.answered is not None)
+            if isinstance(verdict, Deny):
+                await self.tell(ctx, call.tool, call.plugin, call.call_id, "denied", verdict.reason)
+                raise ToolFailed(f"Denied: {verdict.reason}")
+            reasons += verdict
+        if not reasons:
+            return
+        decision.reasons = (*dict.fromkeys(reasons),)
+        covered = decision.answered is not None and {*decision.reasons} <= {*decision.answered.reasons}
+        said = "approved" if covered else "asked"
+        await self.tell(ctx, call.tool, call.plugin, call.call_id, said, words_of(decision.reasons))
+        if covered:
+            return
+        if outer is not None:
+            outer.asked |= decision.digests  # the outer gate records them with the arguments that it decided on
+        about: dict[str, object] = {"reasons": [reason._asdict() for reason in decision.reasons]}
+        if _validated(ctx, tool, args_in_history(ctx)) not in decision.digests:
+            about["args"] = jsonable(call.args)  # the call would run with other arguments than shown
+        raise ApprovalRequired(about)
 
-    async def verdict(self, ctx: Ctx, call: ToolCall, definition: ToolDefinition) -> Verdict:
-        """Return the strictest answer of the rules and of every plugin's check. With no way to ask, asking denies."""
-        answer = await self._strictest(ctx, call, definition)
-        return Deny(answer.reason or NO_CALL_WAITS) if isinstance(answer, Ask) and not self.asks else answer
+    async def verdict(
+        self, ctx: Ctx, call: ToolCall, definition: ToolDefinition, *, answered: bool
+    ) -> Deny | list[Reason]:
+        """Return why a call asks: all reasons of the rules and of every plugin's check. With no way to ask, deny.
 
-    async def _strictest(self, ctx: Ctx, call: ToolCall, definition: ToolDefinition) -> Verdict:
+        Args:
+            ctx: the call's context.
+            call: the call.
+            definition: its tool.
+            answered: whether a person approved it. What was asked inside of the call is asked here then.
+        """
         said = self.tools.of(definition)
         if not said.shown:
             return Deny(f"tool {call.tool!r} is not available in this run")
-        checked = await self.check_call(ctx, call) if self.check_call is not None else Allow()
-        if isinstance(checked, Deny):
-            return checked
-        if said.how in ("always", "denied"):
-            return Ask(checked.reason)
-        if said.how == "depends":
-            for predicate in self.rules.predicates(self.tools.stands_for(definition)):
-                if await _true(predicate, call):
-                    return Ask("interrupt_on")
-        return checked
+        reasons = [*said.reasons, *[Reason("rule", RULE) for each in said.predicates if await _true(each, call)][:1]]
+        for check in (self.check_call, self.check_asking):
+            if check is not None and (check is self.check_call or reasons or answered):
+                more = await check(ctx, call)
+                if isinstance(more, Deny):
+                    return more
+                reasons += more
+        if self.asks or not reasons:
+            return reasons
+        return Deny(words_of([each for each in reasons if each.kind not in STANDING]) or NO_CALL_WAITS)
 
-    def _ask(
-        self, ctx: Ctx, call: ToolCall, tool: ToolDefinition, reason: str, decision: Decision, outer: Decision | None
-    ) -> NoReturn:
-        """Record the question, and raise it."""
-        if outer is None:
-            remember_question(ctx, decision.tool, decision.digests)
-        else:
-            outer.asked |= decision.digests  # the outer gate records them with the arguments that it decided on
-        about: dict[str, object] = {"plugin": call.plugin}
-        if reason:
-            about["reason"] = reason
-        if _validated(ctx, tool, args_in_history(ctx)) not in decision.digests:
-            about["args"] = jsonable(call.args)  # the call would run with other arguments than shown
-        raise ApprovalRequired(metadata=about)
+    def question(
+        self, ctx: Ctx, definition: ToolDefinition, args: Args, decision: Decision | None, asks: ApprovalRequired
+    ) -> ApprovalRequired:
+        """Record the question that a call raised, its rules or its own code, and return it with every reason."""
+        said: dict[str, Any] = asks.metadata or {}
+        known, identity, digests, before = tool_facts(definition), identity_of(definition), {digest_args(args)}, ()
+        if decision is not None:
+            digests, before = {*decision.digests, *decision.asked}, decision.reasons
+        reasons = [*dict.fromkeys((*before, *reasons_of({"plugin": known.plugin, **said})))]
+        reasons = reasons or [Reason("tool", SAYS["tool"], known.plugin)]
+        remember_question(ctx, identity, digests, reasons)
+        about = {"plugin": known.plugin, "identity": identity, "reason": words_of(reasons)}
+        return ApprovalRequired({**said, **about, "reasons": [reason._asdict() for reason in reasons]})
 
-    def _approved(
-        self, ctx: Ctx, calls: RunCalls, definition: ToolDefinition, tool: str, digest: str
-    ) -> frozenset[str]:
-        """Return the digests that a person approved for this call; none unless the session recorded the question."""
-        call_id = ctx.tool_call_id or ""
-        if not ctx.tool_call_approved or call_id not in calls.answers or args_in_history(ctx) is None:
-            return frozenset()
+    def _answered(self, ctx: Ctx, calls: RunCalls, definition: ToolDefinition, digest: str) -> Question | None:
+        """Return the question that a person answered with yes for this call; None unless the session recorded it."""
+        call_id, key, shown = ctx.tool_call_id or "", tool_facts(definition).key, args_in_history(ctx)
+        if not ctx.tool_call_approved or call_id not in calls.answers or shown is None:
+            return None
         instead = calls.answers.pop(call_id)
         # Of two calls with this id, the person wrote over the one that the history shows.
-        wanted = digest if instead is None else _validated(ctx, definition, args_in_history(ctx))
-        asked = take_question(ctx, tool, wanted)
-        if instead is not None and (asked or take_question(ctx, tool, None)):
-            asked = frozenset(filter(None, [_validated(ctx, definition, instead)]))
-        return asked if digest in asked else frozenset()
+        asked = take_question(ctx, key, digest if instead is None else _validated(ctx, definition, shown))
+        if instead is not None and (asked := asked or take_question(ctx, key, None)):
+            asked = asked._replace(digests=[*filter(None, [_validated(ctx, definition, instead)])])
+        return asked if asked is not None and digest in asked.digests else None
 
     async def tell(self, ctx: Ctx, tool: str, plugin: str, call_id: str, decision: Said, reason: str) -> None:
         """Tell the observers what was decided about a call."""

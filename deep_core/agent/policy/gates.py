@@ -28,7 +28,7 @@ from pydantic_ai.tools import DeferredToolRequests
 from pydantic_ai.toolsets import AbstractToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import ValidationError
-from tool_expressions import attributed_facts, tool_facts
+from tool_expressions import attributed_facts
 
 from ...plugins.kernel import PluginKernel
 from .._pydantic_ai import PendingMessageDrainCapability, ToolSearchToolset, has_handler
@@ -36,7 +36,7 @@ from ..run.hosting import HostingCapability
 from ..run.observers import where
 from ..run.session import Deps, SessionState, session
 from ..tools.toolsets import ToolRules
-from .approvals import args_as_json, close_open_calls, digest_args, note_decisions, remember_question
+from .approvals import args_as_json, close_open_calls, note_decisions
 from .budget import release_request, reserve_request
 from .cut_calls import refuse_cut
 from .decisions import NO_CALL_WAITS, RUN, Policy, RunCalls, calls_of, decided
@@ -263,20 +263,17 @@ class PolicyCapability(HostingCapability, PendingMessageDrainCapability):
         """Decide before any capability inside can answer."""
         calls = calls_of(ctx)
         definition = calls.own.get(tool_def.name, tool_def)
-        decision = await self.policy.decide(ctx, calls, definition, args)
-        token = None if decision is None else decided.set(decision)
+        token = decided.set(None)
         try:
+            await self.policy.decide(ctx, calls, definition, args)
             return await super().wrap_tool_execute(ctx, call=call, tool_def=tool_def, args=args, handler=handler)
         except ApprovalRequired as asks:
-            # The tool asked: its toolset, which verifies, or its own code.
+            # The policy asked, or the tool: its toolset, which verifies, or its own code.
             if not any(policy.asks for policy in (self.policy, *calls.above)):
                 raise ToolFailed(f"Denied: {(asks.metadata or {}).get('reason') or NO_CALL_WAITS}") from asks
-            asked = decision.asked if decision is not None else ()
-            remember_question(ctx, tool_facts(definition).key, [digest_args(args), *asked])
-            raise
+            raise self.policy.question(ctx, definition, args, decided.get(), asks) from asks
         finally:
-            if token is not None:
-                decided.reset(token)
+            decided.reset(token)
 
     async def after_run(self, ctx: Ctx, *, result: AgentRunResult[object]) -> AgentRunResult[object]:
         """Close the calls that a final result left open, then call the hosted capabilities."""

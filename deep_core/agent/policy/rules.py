@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Literal, TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard
 
 from pydantic_ai.exceptions import UserError
-from tool_expressions import ToolExpression, ToolFacts, as_expression, check_atoms, check_matches, find_slips
+from tool_expressions import (
+    Reason,
+    ToolExpression,
+    ToolFacts,
+    as_expression,
+    check_atoms,
+    check_matches,
+    find_slips,
+    why_asks,
+)
 
 from ...errors import suggest, warn
 from ...plugins.contributions import InterruptOn, Predicate
 from ...tables import is_table
 
 Rule: TypeAlias = "Mapping[str, bool | Predicate] | ToolExpression | bool"
-Asks = Literal["never", "always", "depends", "denied"]
-"""How a tool asks: `depends` on the arguments; `denied` would ask, and no call can wait."""
 
 
 @dataclass(eq=False, repr=False)
@@ -77,34 +83,10 @@ class Rules:
         # The search only finds what is shown, and what it finds is gated itself.
         return tool.searches or all(expression.matches(tool) for expression in self.shown)
 
-    def how(self, tools: Sequence[ToolFacts]) -> Asks:
-        """Return how a tool asks: the first one, with the rules for those that it replaces."""
-        if tools[0].searches or (self.interrupt_on is False and not self.narrowing):
-            return "never"
-        first, *further = self._answers(tools)
-        if first and not any(first) and not any(map(any, further)):
-            return "never"
-        said = [*chain(first, *further)]
-        if self.ask_by_default or True in said or any(tool.asks for tool in tools):
-            return "always" if self.asks else "denied"
-        return "depends" if any(map(callable, said)) else "never"
-
-    def predicates(self, tools: Sequence[ToolFacts]) -> list[Predicate]:
-        """Return the predicates on a call of the tool, or of one that it replaces."""
-        return [said for said in chain(*self._answers(tools)) if not isinstance(said, bool)]
-
-    def _answers(self, tools: Sequence[ToolFacts]) -> list[list[bool | Predicate]]:
-        """Return each rule's answers for the tools, by any of their names: True, a predicate, or an explicit False."""
-        names = [name for tool in tools for name in tool.names]
-        out: list[list[bool | Predicate]] = []
-        for rule in self._asking:
-            if isinstance(rule, bool):
-                out.append([rule])
-            elif isinstance(rule, ToolExpression):
-                out.append([True] if any(map(rule.matches, tools)) else [])
-            else:
-                out.append([rule[name] for name in names if name in rule])
-        return out
+    def asking(self, tools: Sequence[ToolFacts]) -> tuple[tuple[Reason, ...], list[Predicate]]:
+        """Return why every call of a tool asks, and what decides on single calls. The tools that it replaces count."""
+        never = self.interrupt_on is False and not self.narrowing
+        return why_asks(self._asking, tools, by_default=self.ask_by_default, never=never)
 
 
 def _rule(rule: InterruptOn) -> Rule:

@@ -87,6 +87,7 @@ class ToolAssembly:
             require_approval=either("require_approval", settings.require_approval),
             defer=either("defer", settings.defer),
             hidden=frozenset(hidden.get(plugin, ())),
+            distribution=self.found.kernel.plugins[plugin].distribution or "",
         )
 
     def _replacements(self) -> Iterator[Replacement]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self, TypeGuard, TypeVar
 from pydantic_ai import Tool, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset, PreparedToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
-from tool_expressions import Not, ToolExpression, ToolFacts, check_matches, tags_of, tool_facts
+from tool_expressions import Not, ToolExpression, ToolFacts, check_matches, tool_facts
 
 from ...errors import PluginError, clash_message, describe_error, reraise_control
 from ...tables import is_list
@@ -39,6 +39,7 @@ class ToolRules:
         require_approval: the tools that ask; None for those whose author marked them.
         defer: the tools that the model finds with tool search.
         hidden: original names of tools that another plugin replaces.
+        distribution: what installs the plugin.
     """
 
     prefix: str = ""
@@ -46,17 +47,17 @@ class ToolRules:
     require_approval: ToolExpression | bool | None = None
     defer: ToolExpression | bool | None = None
     hidden: frozenset[str] = frozenset()
+    distribution: str = ""
 
     def attribute(self, plugin: str, definition: ToolDefinition, *, searches: bool = False) -> ToolDefinition:
         """Return the definition for the model and the policy, with the facts in its metadata."""
         metadata = definition.metadata or {}
         name = f"{self.prefix}_{definition.name}" if self.prefix else definition.name
-        tags = ("read",) if searches else tags_of(definition)
-        known = ToolFacts(name, definition.name, plugin, tags, searches=searches)
+        known = ToolFacts.of(plugin, definition, name, searches=searches)
         unapproved = definition.kind == "unapproved"
         # The tag `execute` asks as `requires_approval` does. Only the author can turn that off, with `asks` in the same
         # metadata: deep-filesystem's option for `execute` does so.
-        executes = "execute" in tags and metadata.get("asks") is not False
+        executes = "execute" in known.tags and metadata.get("asks") is not False
         rule = self.require_approval
         asks = rule is not False and (unapproved or executes or _holds(rule, known))
         return replace(
@@ -65,7 +66,7 @@ class ToolRules:
             # The policy gates at execution; Pydantic AI would defer an `unapproved` call before any rule sees it.
             kind="function" if unapproved else definition.kind,
             defer_loading=definition.defer_loading or _holds(self.defer, known),
-            metadata={**metadata, **known._replace(asks=asks).as_metadata()},
+            metadata={**metadata, **known._replace(asks=asks, distribution=self.distribution).as_metadata()},
         )
 
 
@@ -184,7 +185,7 @@ class PluginToolset(WrapperToolset[Deps]):
         named = tool.tool_def.name == ctx.tool_name == original  # true for most tools
         inner = tool if named else replace(tool, tool_def=replace(tool.tool_def, name=original))
         own = ctx if named else replace(ctx, tool_name=original)
-        if ctx.tool_call_approved and not (decision and decision.approved):
+        if ctx.tool_call_approved and not (decision and decision.answered):
             own = replace(own, tool_call_approved=False, tool_call_metadata=None)  # forged: no person approved it
         try:
             with self.kernel.tracer.step(self.plugin, "tool", name, ctx):

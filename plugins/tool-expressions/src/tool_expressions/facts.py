@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 
 class StandardTag(NamedTuple):
@@ -26,6 +27,10 @@ DEFAULT_TAG = "write"
 """The tag of a tool without tags: its author did not say that it only reads."""
 
 
+Effect: TypeAlias = Literal["command", "write", "tool"]
+"""What every call of a tool does, as a person decides about it: runs a command, changes files, or something else."""
+
+
 class ToolLike(Protocol):
     """A tool as its agent's framework defines it: a `ToolDefinition` of Pydantic AI, or a record of your own."""
 
@@ -40,6 +45,20 @@ class ToolLike(Protocol):
         ...
 
 
+class DescribedTool(ToolLike, Protocol):
+    """A tool with all that the model reads of it."""
+
+    @property
+    def description(self) -> str | None:
+        """What it says of itself."""
+        ...
+
+    @property
+    def parameters_json_schema(self) -> Mapping[str, Any]:
+        """The schema of its arguments."""
+        ...
+
+
 class ToolFacts(NamedTuple):
     """What is known of one tool.
 
@@ -50,6 +69,11 @@ class ToolFacts(NamedTuple):
         tags: its tags, the default included.
         asks: whether it asks for approval by itself, or by its plugin's `require_approval`.
         searches: whether it is the search for tools on demand.
+        source: what else the tool depends on besides its plugin: the configuration of a server, the digest of a folder.
+            "" for a tool of the plugin's own code.
+        changed: why it is not the tool that was trusted; "" if it is.
+        writes: whether its author says that it writes, and does nothing else, and it is of its plugin's own code.
+        distribution: what installs its plugin; "" for the application.
     """
 
     name: str
@@ -58,11 +82,42 @@ class ToolFacts(NamedTuple):
     tags: tuple[str, ...] = (DEFAULT_TAG,)
     asks: bool = False
     searches: bool = False
+    source: str = ""
+    changed: str = ""
+    writes: bool = False
+    distribution: str = ""
+
+    @classmethod
+    def of(cls, plugin: str, definition: ToolLike, name: str, *, searches: bool = False) -> ToolFacts:
+        """Return the facts about a plugin's tool, before its settings say whether it asks.
+
+        Args:
+            plugin: the plugin.
+            definition: the tool as its author defines it. In its metadata, `identity` is its `source`, and `changed`
+                why it is not what was trusted.
+            name: its final name.
+            searches: whether it is the search for tools on demand.
+
+        Raises:
+            TypeError: its tags are not a list of strings.
+        """
+        metadata = definition.metadata or {}
+        tags, source = ("read",) if searches else tags_of(definition), str(metadata.get("identity") or "")
+        writes = tags == ("write",) and bool(metadata.get("tags")) and not source
+        changed = str(metadata.get("changed") or "")
+        return cls(
+            name, definition.name, plugin, tags, searches=searches, source=source, changed=changed, writes=writes
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
         """The final name, and the original one if it differs."""
         return (self.name,) if self.name == self.original else (self.name, self.original)
+
+    @property
+    def effect(self) -> Effect:
+        """What every call does: `command` with the tag `execute`, `write` if the tool only writes, else `tool`."""
+        return "command" if "execute" in self.tags else "write" if self.writes else "tool"
 
     @property
     def key(self) -> str:
@@ -95,6 +150,20 @@ def asking_facts(definition: ToolLike) -> ToolFacts:
     known = tool_facts(definition)
     own = cast("Sequence[str]", (definition.metadata or {}).get("asking_tags") or ())
     return known._replace(tags=tuple(own)) if own else known
+
+
+def identity_of(definition: DescribedTool) -> str:
+    """Return what a person decides about when a tool asks: `plugin:tool@` and a digest.
+
+    The digest is of the distribution that contributes the tool, of its source, and of all that the model reads of it:
+    its name, description and schema. A tool of the same name with another digest is another tool.
+    """
+    from hashlib import sha256  # 3 ms, only where a call asks
+
+    known = tool_facts(definition)
+    said = [definition.name, definition.description, definition.parameters_json_schema]
+    text = json.dumps([known.distribution, known.source, *said], sort_keys=True, default=repr)
+    return f"{known.key}@{sha256(text.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
 def attributed_facts(definition: ToolLike) -> ToolFacts | None:

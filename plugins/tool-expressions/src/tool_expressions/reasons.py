@@ -1,0 +1,95 @@
+"""Why a call asks a person: each reason with its class, and what rules say of a tool.
+
+Rules are tables by name, expressions, and True or False for every tool. The first comes from who may take an approval
+back; the others can only add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+from .expressions import ToolExpression
+from .facts import ToolFacts
+
+T = TypeVar("T")
+
+ReasonKind: TypeAlias = Literal["rule", "write", "runs_later", "command", "network", "guard", "changed", "tool"]
+"""The class of a reason. A mode or a kept answer covers classes, never a call as a whole."""
+RULE = "a rule of interrupt_on asks"
+SAYS = {"command": "it runs a command", "write": "it changes files", "tool": "the tool asks by itself"}
+"""Why a tool asks by itself, by the effect of its calls."""
+
+
+class Reason(NamedTuple):
+    """One reason why a call asks.
+
+    Attributes:
+        kind: its class. `rule`: a rule of the configuration asks. `write`: the call changes files. `runs_later`: it
+            changes what a program runs by itself later. `command`: it runs a command. `network`: it reaches other
+            machines. `guard`: a plugin or a folder's hook asks about this call. `changed`: the tool is not the one that
+            was trusted. `tool`: the tool asks by itself.
+        text: for the person.
+        plugin: who asks; "" for the configuration.
+    """
+
+    kind: ReasonKind
+    text: str = ""
+    plugin: str = ""
+
+
+def reasons_of(about: Mapping[str, Any]) -> tuple[Reason, ...]:
+    """Read the reasons of an approval request from its metadata. A text without a class is a guard's."""
+    plugin, text = str(about.get("plugin", "")), about.get("reason")
+    given: Sequence[Mapping[str, Any]] = about.get("reasons") or ([{"kind": "guard", "text": text}] if text else ())
+    return tuple(Reason(r["kind"], str(r.get("text", "")), str(r.get("plugin", plugin))) for r in given)
+
+
+def words_of(reasons: Sequence[Reason]) -> str:
+    """Return all reasons in words, for a person."""
+    return "; ".join(reason.text or reason.kind for reason in reasons)
+
+
+def are_answered(reasons: Sequence[Reason], *kinds: ReasonKind) -> bool:
+    """Whether an answer to these classes answers every reason. Where no reason is known, nothing is answered."""
+    return bool(reasons) and all(reason.kind in kinds for reason in reasons)
+
+
+def why_asks(
+    rules: Sequence[Mapping[str, bool | T] | ToolExpression | bool],
+    tools: Sequence[ToolFacts],
+    *,
+    by_default: bool = False,
+    never: bool = False,
+) -> tuple[tuple[Reason, ...], list[T]]:
+    """Return why every call of a tool asks, and what the rules say of its single calls.
+
+    An explicit False of the first rule answers every reason but `changed`.
+
+    Args:
+        rules: the first may take an approval back.
+        tools: the tool, and those that it replaces: the rules for them apply too.
+        by_default: whether every tool asks.
+        never: whether none does.
+    """
+    tool = tools[0]
+    reasons = [Reason("changed", tool.changed, tool.plugin)] if tool.changed else []
+    first, *further = [_answers(rule, tools) for rule in rules]
+    taken_back = bool(first) and not any(first) and not any(map(any, further))
+    if tool.searches or taken_back or never:
+        return tuple(reasons), []
+    said = [*chain(first, *further)]
+    reasons += [Reason(known.effect, SAYS[known.effect], known.plugin) for known in tools if known.asks]
+    if by_default or True in said:
+        reasons.append(Reason("rule" if tool.effect == "tool" else tool.effect, RULE))
+    return tuple(reasons), [answer for answer in said if not isinstance(answer, bool)]
+
+
+def _answers(rule: Mapping[str, bool | T] | ToolExpression | bool, tools: Sequence[ToolFacts]) -> list[bool | T]:
+    """Return a rule's answers for the tools, by any of their names: True, what decides on a call, or a False."""
+    if isinstance(rule, bool):
+        return [rule]
+    if isinstance(rule, ToolExpression):
+        return [True] if any(map(rule.matches, tools)) else []
+    return [rule[name] for tool in tools for name in tool.names if name in rule]
