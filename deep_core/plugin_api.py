@@ -30,9 +30,11 @@ HOMES = {
 """Submodule -> the names that it holds; `plugin_api.pyi` has them for type checkers."""
 OTHERS = {
     "entry_point_index": ["canonical", "site_directories"],
-    "tool_expressions": ["And", "ExpressionParseError", "Not", "Or", "UnmatchedExpression", "as_expression"]
-    + ["Reason", "ReasonKind", "are_answered", "reasons_of", "words_of"],
-}
+    "tool_expressions": [
+        "ACCEPT_EDITS", "EVERY_CALL", "And", "ExpressionParseError", "Not", "Or", "Reason", "ReasonKind",
+        "UnmatchedExpression", "are_answered", "as_expression", "reasons_of", "words_of",
+    ],
+}  # fmt: skip
 
 __all__ = sorted([*(name for names in (*HOMES.values(), *OTHERS.values()) for name in names)])  # pyright: ignore[reportUnsupportedDunderAll]
 __getattr__, __dir__ = lazy_exports(__name__, HOMES, OTHERS)

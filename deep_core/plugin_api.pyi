@@ -1,6 +1,20 @@
 # The names of plugin_api.py as type checkers see them: at run time each is imported on first use.
 from entry_point_index import canonical, site_directories
-from tool_expressions import And, ExpressionParseError, Not, Or, UnmatchedExpression, as_expression
+from tool_expressions import (
+    ACCEPT_EDITS,
+    EVERY_CALL,
+    And,
+    ExpressionParseError,
+    Not,
+    Or,
+    Reason,
+    ReasonKind,
+    UnmatchedExpression,
+    are_answered,
+    as_expression,
+    reasons_of,
+    words_of,
+)
 
 from .agent.config import agent_values, ignored_keys, read_agent_config, restricted_layers
 from .agent.plan import Plan
@@ -23,6 +37,8 @@ from .plugins.status import FoundPlugins, candidate_from_object, entry_source, f
 from .programs import absolute_path, find_program
 
 __all__ = [
+    "ACCEPT_EDITS",
+    "EVERY_CALL",
     "NAME",
     "NARROWER",
     "RESERVED_NAMES",
@@ -42,10 +58,13 @@ __all__ = [
     "Plan",
     "PluginSettings",
     "PolicyCapability",
+    "Reason",
+    "ReasonKind",
     "UnmatchedExpression",
     "absolute_path",
     "agent_values",
     "approves",
+    "are_answered",
     "as_expression",
     "candidate_from_object",
     "canonical",
@@ -64,6 +83,7 @@ __all__ = [
     "project_files",
     "project_mark",
     "read_agent_config",
+    "reasons_of",
     "restrict",
     "restricted_layers",
     "scan",
@@ -75,4 +95,5 @@ __all__ = [
     "user_file",
     "validate_options",
     "visible",
+    "words_of",
 ]

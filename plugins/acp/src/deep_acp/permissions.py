@@ -37,7 +37,7 @@ def permission(
         tags: of the tool.
     """
     args, content = question.args, list[Any]()
-    for text in (question.text, question.reason):
+    for text in (question.text, *(reason.text or reason.kind for reason in question.reasons)):
         if text:
             content.append(tool_content(text_block(visible(text))))
     if view.change is not None:
@@ -70,7 +70,7 @@ def choices_of(question: Question) -> list[PermissionOption]:
     return [
         PermissionOption(option_id=ONCE, name="Allow", kind="allow_once"),
         # What a guard asks about is the call, not the tool.
-        *([] if question.reason else [always]),
+        *([always] if question.is_standing else []),
         PermissionOption(option_id=REJECT, name="Reject", kind="reject_once"),
     ]
 

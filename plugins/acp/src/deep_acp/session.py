@@ -115,7 +115,7 @@ class EditorSession:
         self._editor = editor
         self._choice = choice
         self._accepts_edits = False
-        self._always: set[tuple[str, str]] = set()
+        self._always: set[str] = set()
         self._seen = 0
         self._turn: _Turn | None = None
         self._lock = asyncio.Lock()
@@ -432,7 +432,7 @@ class EditorSession:
     async def _answer_to(self, question: Question, turn: _Turn) -> bool | str | ToolDenied | None:
         if self._accepts_edits and question.is_edit:
             return True
-        if (question.plugin, question.tool) in self._always and not question.reason and not question.text:
+        if question.identity in self._always and question.is_standing:
             return True
         view = self._view.call_of(question)
         view.change = await preview_change(question.args, self.project.backend_of(self.id))
@@ -440,8 +440,8 @@ class EditorSession:
         chosen = await self._unless_canceled(turn, self._editor.ask(self.id, call, options))
         if chosen is None:
             return None
-        if chosen == ALWAYS and not question.reason:
-            self._always.add((question.plugin, question.tool))
+        if chosen == ALWAYS and question.is_standing:
+            self._always.add(question.identity)
         return verdict(question, chosen)
 
     async def _approve_plan(self, turn: _Turn) -> bool:

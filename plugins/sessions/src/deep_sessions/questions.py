@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import DeferredToolResults
 
+from deep_core.plugin_api import ACCEPT_EDITS, EVERY_CALL, Reason, are_answered, reasons_of, words_of
+
 if TYPE_CHECKING:
     from pydantic_ai import DeferredToolRequests, ToolApproved, ToolDenied
 
@@ -26,20 +28,27 @@ class Question:
         tool: the tool.
         plugin: the tool's plugin.
         args: the arguments that the call would use.
-        reason: why it asks; "" if the tool always asks.
+        reasons: why it asks, each with its class.
         agent: the types of the subagents that make the call, outermost first (`reviewer > explorer`); "" for the agent.
         text: what the model asks the user, if the call is such a question: its answer is text.
         options: the answers that the model proposes; any other words are an answer too.
+        identity: the tool as it is now: its source, description and schema; "" if nothing says it.
     """
 
     path: str
     tool: str
     plugin: str
     args: Mapping[str, Any]
-    reason: str = ""
+    reasons: tuple[Reason, ...] = ()
     agent: str = ""
     text: str = ""
     options: tuple[str, ...] = ()
+    identity: str = ""
+
+    @property
+    def reason(self) -> str:
+        """All reasons, in words."""
+        return words_of(self.reasons)
 
     @property
     def call_id(self) -> str:
@@ -53,9 +62,15 @@ class Question:
         is_known = {*args} <= _EDIT and isinstance(args.get("path"), str)
         return (
             is_known
-            and not (self.reason or self.text)
+            and not self.text
+            and are_answered(self.reasons, ACCEPT_EDITS)
             and ("content" in args or {"old_string", "new_string"} <= {*args})
         )
+
+    @property
+    def is_standing(self) -> bool:
+        """Whether it asks only for what is true of every call of the tool, so that one answer can be for all."""
+        return bool(self.identity) and not self.text and are_answered(self.reasons, EVERY_CALL)
 
 
 def questions_of(requests: DeferredToolRequests) -> list[Question]:
@@ -81,10 +96,11 @@ def _questions(calls: Iterable[Mapping[str, Any]], agent: str) -> Iterator[Quest
             tool=call["tool"],
             plugin=str(call.get("plugin", "app")),
             args=call["args"],
-            reason=str(call.get("reason", "")),
+            reasons=reasons_of(call),
             agent=agent,
             text=str(asked.get("text", "")),
             options=tuple(map(str, asked.get("options") or ())),
+            identity=str(call.get("identity", "")),
         )
 
 

@@ -32,7 +32,18 @@ from .facts import (
     tags_of,
     tool_facts,
 )
-from .reasons import RULE, SAYS, Reason, ReasonKind, are_answered, reasons_of, why_asks, words_of
+from .reasons import (
+    ACCEPT_EDITS,
+    EVERY_CALL,
+    RULE,
+    SAYS,
+    Reason,
+    ReasonKind,
+    are_answered,
+    reasons_of,
+    why_asks,
+    words_of,
+)
 from .unmatched import (
     UnmatchedAtom,
     UnmatchedExpression,
@@ -45,7 +56,9 @@ from .unmatched import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "ACCEPT_EDITS",
     "DEFAULT_TAG",
+    "EVERY_CALL",
     "MAX_NESTING",
     "NOTHING",
     "RULE",

@@ -6,7 +6,7 @@ back; the others can only add.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -17,6 +17,10 @@ T = TypeVar("T")
 
 ReasonKind: TypeAlias = Literal["rule", "write", "runs_later", "command", "network", "guard", "changed", "tool"]
 """The class of a reason. A mode or a kept answer covers classes, never a call as a whole."""
+ACCEPT_EDITS: frozenset[ReasonKind] = frozenset({"write"})
+"""What a mode answers that accepts edits."""
+EVERY_CALL: frozenset[ReasonKind] = frozenset({"rule", "tool", "command", "write"})
+"""What the answer "every call of this tool" covers: the reasons that are true of every call of it."""
 RULE = "a rule of interrupt_on asks"
 SAYS = {"command": "it runs a command", "write": "it changes files", "tool": "the tool asks by itself"}
 """Why a tool asks by itself, by the effect of its calls."""
@@ -51,7 +55,7 @@ def words_of(reasons: Sequence[Reason]) -> str:
     return "; ".join(reason.text or reason.kind for reason in reasons)
 
 
-def are_answered(reasons: Sequence[Reason], *kinds: ReasonKind) -> bool:
+def are_answered(reasons: Sequence[Reason], kinds: Collection[ReasonKind]) -> bool:
     """Whether an answer to these classes answers every reason. Where no reason is known, nothing is answered."""
     return bool(reasons) and all(reason.kind in kinds for reason in reasons)
 

@@ -17,7 +17,7 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_ai.workspaces import WorkspaceBackend
 
 from deep_core import DeepAgentDeps, create_default_deps
-from deep_core.plugin_api import describe_error, suggest
+from deep_core.plugin_api import Reason, describe_error, reasons_of, suggest, words_of
 
 from .errors import ToolNotFoundError
 from .scripted import Script, ScriptedModel
@@ -40,16 +40,23 @@ class WaitingCall:
         tool: the tool.
         plugin: its plugin; `app` for the application's own.
         arguments: the arguments that the call would run with.
-        reason: why it asks; empty if the tool always asks.
+        reasons: why it asks, each with its class.
         subagent: the type of the subagent that makes the call, outermost first (`reviewer > explorer`); empty for a
             call of the agent itself.
+        identity: the tool as it is now; empty if nothing says it.
     """
 
     tool: str
     plugin: str
     arguments: Mapping[str, Any]
-    reason: str = ""
+    reasons: tuple[Reason, ...] = ()
     subagent: str = ""
+    identity: str = ""
+
+    @property
+    def reason(self) -> str:
+        """All reasons, in words."""
+        return words_of(self.reasons)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,6 +283,7 @@ def _leaves(call: Mapping[str, Any], above: str = "") -> Iterator[WaitingCall]:
         tool=call["tool"],
         plugin=str(call.get("plugin", "app")),
         arguments=call["args"],
-        reason=str(call.get("reason", "")),
+        reasons=reasons_of(call),
+        identity=str(call.get("identity", "")),
         subagent=above,
     )

@@ -10,6 +10,8 @@ from typing import Literal
 
 from deep_cli import Question, Refusal, TerminalReporter
 
+from deep_core.plugin_api import EVERY_CALL, are_answered
+
 from .agents import REFUSED, UNANSWERED, CallOutcome, WaitingCall
 
 __all__ = ["Approver", "Decided"]
@@ -36,7 +38,7 @@ class Approver:
         self.decisions: list[Decided] = []
         self._mode = mode
         self._screen = screen
-        self._always: set[tuple[str, str]] = set()
+        self._always: set[str] = set()
 
     async def __call__(self, outcome: CallOutcome) -> bool | str:
         """Approve if every call that waits is approved."""
@@ -51,15 +53,17 @@ class Approver:
     def _decide(self, call: WaitingCall) -> tuple[bool | str, str]:
         if self._mode != "ask":
             return (True if self._mode == "allow" else UNANSWERED), self._mode
-        if (call.plugin, call.tool) in self._always:
+        if call.identity in self._always and are_answered(call.reasons, EVERY_CALL):
             return True, "always"
         if self._screen.ask is None:
             return UNANSWERED, "unanswered"
-        question = Question("", call.tool, call.plugin, call.arguments, call.reason, child=call.subagent)
+        question = Question(
+            "", call.tool, call.plugin, call.arguments, call.reasons, child=call.subagent, identity=call.identity
+        )
         with _interruptible():
             answer = self._screen.ask(question)
-        if answer == "always":
-            self._always.add((call.plugin, call.tool))
+        if answer == "always" and call.identity:
+            self._always.add(call.identity)
         if answer in ("yes", "always"):
             return True, "you"
         if answer == "closed":

@@ -14,7 +14,9 @@ from deep_sessions import Question, answer_questions, questions_of
 from pydantic_ai import DeferredToolRequests, DeferredToolResults, ToolDenied
 from pydantic_ai.workspaces import Workspace, WorkspaceBackend, WorkspaceError
 
-__all__ = ["Approval", "AskedCall", "Verdict", "answers", "approval_of", "id_of"]
+from deep_core.plugin_api import ReasonKind
+
+__all__ = ["Approval", "AskedCall", "AskedReason", "Verdict", "answers", "approval_of", "id_of"]
 
 DIFF_CHARS = 200_000
 """Most characters of both versions; above it the page shows the arguments."""
@@ -37,19 +39,30 @@ class Choice(TypedDict):
     options: list[str]
 
 
+class AskedReason(TypedDict):
+    """One reason why a call asks, with its class (`tool_expressions.ReasonKind`) and the plugin that asks."""
+
+    kind: ReasonKind
+    text: str
+    plugin: str
+
+
 class AskedCall(TypedDict):
     """One call that waits, with all that the user needs to decide.
 
     `path` names it: the call's id; for a subagent's, the ids of the calls above it and its own, with slashes.
     `pictured` are the arguments that the diff shows completely: the page shows every other one as well.
     `subagent` is the type of the subagent that makes it, or None for the agent itself. `choice`: a question.
+    `identity` is the tool as it is now; `reason` has all `reasons` in words.
     """
 
     path: str
     tool: str
     plugin: str
     args: Mapping[str, Any]
+    identity: str
     reason: str
+    reasons: list[AskedReason]
     diff: str | None
     pictured: list[str]
     subagent: str | None
@@ -64,8 +77,8 @@ class Approval(TypedDict):
 
 
 def id_of(requests: DeferredToolRequests) -> str:
-    """Return an id of what is asked: an answer to other calls, or to other arguments, must not be taken for its own."""
-    asked = [(question.path, question.tool, dict(question.args)) for question in questions_of(requests)]
+    """Return an id of what is asked: an answer to other calls, arguments or reasons must not be taken for its own."""
+    asked = [(each.path, each.identity, each.tool, dict(each.args), each.reasons) for each in questions_of(requests)]
     return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
@@ -89,7 +102,9 @@ def _asked(question: Question) -> AskedCall:
         "tool": question.tool,
         "plugin": question.plugin,
         "args": question.args,
+        "identity": question.identity,
         "reason": question.reason,
+        "reasons": [{"kind": each.kind, "text": each.text, "plugin": each.plugin} for each in question.reasons],
         "diff": None,
         "pictured": [],
         "subagent": question.agent or None,

@@ -7,6 +7,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
+from deep_core.plugin_api import EVERY_CALL, Reason, are_answered, reasons_of, words_of
+
 from ..differences import lines_of, unified_diff
 from ..terminal.asking import NO_ANSWER, Choice, Said
 from .plan import CARRY_OUT, message_after, plan_choice
@@ -38,7 +40,7 @@ class Refusal:
 Answer: TypeAlias = "Literal['yes', 'no', 'always', 'closed'] | Always | Refusal | Said"
 """`always`: approve this tool for the rest of the task; `Always`: what a rule covers. `closed`: the input ended.
 `Said`: the answer to a `choice`."""
-FIELDS = frozenset({"id", "path", "tool", "plugin", "args", "reason", "question"})
+FIELDS = frozenset({"id", "path", "tool", "plugin", "identity", "args", "reason", "reasons", "question"})
 """Metadata keys that a `Question` has as fields."""
 DIFF_CHARS = 400_000
 """Maximum characters of both versions; above it the question shows the arguments instead of a diff."""
@@ -55,25 +57,32 @@ class Question:
         tool: the tool.
         plugin: the tool's plugin.
         args: the arguments that the call would use.
-        reason: why it asks, "" if the tool always asks.
+        reasons: why it asks, each with its class.
         about: other facts from the plugin.
         diff: the change as a unified diff, for a call that writes a file; None for other calls.
         pictured: names of arguments that the diff shows completely; the question shows every other one as well.
         child: the type of the subagent that makes the call, outermost first (`reviewer > explorer`); "" for the
             agent itself.
         choice: what the model asks the user, if the call is such a question; its answer is `Said`.
+        identity: the tool as it is now: its source, description and schema. "" if nothing says it: no rule fits then.
     """
 
     call_id: str
     tool: str
     plugin: str
     args: Mapping[str, Any]
-    reason: str = ""
+    reasons: tuple[Reason, ...] = ()
     about: Mapping[str, Any] | None = None
     diff: str | None = None
     pictured: frozenset[str] = frozenset()
     child: str = ""
     choice: Choice | None = None
+    identity: str = ""
+
+    @property
+    def reason(self) -> str:
+        """All reasons, in words."""
+        return words_of(self.reasons)
 
 
 Ask: TypeAlias = Callable[[Question], Answer]
@@ -103,12 +112,13 @@ async def questions(requests: DeferredToolRequests, backend: WorkspaceBackend | 
                     tool=facts["tool"],
                     plugin=str(facts.get("plugin", "app")),
                     args=facts["args"],
-                    reason=str(facts.get("reason", "")),
+                    reasons=reasons_of(facts),
                     about=about or None,
                     diff=diff,
                     pictured=pictured,
                     child=child,
                     choice=Choice.of(facts),
+                    identity=str(facts.get("identity", "")),
                 )
             )
     return out
@@ -219,7 +229,7 @@ class Approver:
         self._mode: ApprovalMode = mode
         self._ask = ask
         self._tell = tell
-        self._always: set[tuple[str, str]] = set()
+        self._always: set[str] = set()
         self.decisions: list[Decision] = []
 
     def decide(self, requests: DeferredToolRequests, waiting: list[Question]) -> DeferredToolResults:
@@ -306,8 +316,7 @@ class Approver:
         if self._mode != "ask":
             by: DecidedBy = self._mode
             return by == "allow", by, ""
-        key = (question.plugin, question.tool)
-        if key in self._always:
+        if question.identity in self._always and are_answered(question.reasons, EVERY_CALL):
             return True, "always", ""
         if self.accepts_edits and is_edit(question):
             return True, "mode", ""
@@ -317,8 +326,8 @@ class Approver:
         if isinstance(answer, Always) and self._rules is not None:
             self._rules.add(answer)
             return True, "you", ""
-        if answer == "always":
-            self._always.add(key)
+        if answer == "always" and question.identity:
+            self._always.add(question.identity)
         by = "unanswered" if answer == "closed" else "you"
         return answer in ("yes", "always"), by, answer.reason if isinstance(answer, Refusal) else ""
 

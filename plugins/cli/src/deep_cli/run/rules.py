@@ -6,10 +6,13 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from deep_core.plugin_api import ACCEPT_EDITS, EVERY_CALL, ReasonKind, are_answered
 
 from ..private_files import replace
 from ..terminal.screen import label
@@ -20,7 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Always", "Rule", "Rules", "is_edit", "offers", "rules_of"]
 
-SCHEMA = 1
+SCHEMA = 2
+"""Of what is kept. Rules of another schema answer nothing: those of 1 had only a tool's name."""
+ANSWERS: Mapping[str, frozenset[ReasonKind]] = {
+    "tool": EVERY_CALL,
+    "command": frozenset({"rule", "tool", "command"}),
+    "path": frozenset({"rule", "tool", "write"}),
+}
+"""The classes of reasons that a rule of each kind answers. It answers a question whose reasons are all among them."""
 _SHELL = re.compile(r"[;&|<>()$`\\\n\r{}*?\[\]~#!]")
 """What makes more of a line than one command with its words."""
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9-]*")
@@ -36,12 +46,14 @@ class Rule:
         kind: `tool`: every call; `command`: commands that begin with the words of `value`; `path`: changes to the file
             `value`, or to files below it if it ends with `/`.
         value: "" for a tool.
+        identity: the tool as it was when the user approved. A tool that changed is another tool.
     """
 
     plugin: str
     tool: str
     kind: Literal["tool", "command", "path"]
     value: str = ""
+    identity: str = ""
 
     @property
     def about(self) -> str:
@@ -56,12 +68,11 @@ class Rule:
 
     def covers(self, question: Question, folder: str) -> bool:
         """Whether it answers a question of a chat in this folder."""
-        if (self.plugin, self.tool) != (question.plugin, question.tool) or question.choice is not None:
+        same = bool(self.identity) and self.identity == question.identity
+        if not same or question.choice is not None or not are_answered(question.reasons, ANSWERS[self.kind]):
             return False
         if self.kind == "tool":
             return True
-        if question.reason:  # a guard asked for its own reason, which these words do not cover
-            return False
         if self.kind == "command":
             words, wanted = _words(question), shlex.split(self.value)
             return words is not None and words[: len(wanted)] == wanted
@@ -83,23 +94,22 @@ class Always:
 
 
 def offers(question: Question, folder: str) -> list[Rule]:
-    """Return the rules that would cover a question, the narrowest first."""
+    """Return the rules that would cover a question, the narrowest first; none if it asks for a reason of its own."""
+    rule = partial(Rule, question.plugin, question.tool, identity=question.identity)
     rules: list[Rule] = []
-    words = None if question.reason else _words(question)
-    if words is not None:
+    if (words := _words(question)) is not None:
         count = 2 if len(words) > 1 and _SUBCOMMAND.fullmatch(words[1]) else 1
-        rules.append(Rule(question.plugin, question.tool, "command", shlex.join(words[:count])))
-    path = None if question.reason else _path(question, folder)
-    if path is not None:
-        rules.append(Rule(question.plugin, question.tool, "path", path))
+        rules.append(rule("command", shlex.join(words[:count])))
+    if (path := _path(question, folder)) is not None:
+        rules.append(rule("path", path))
         if "/" in path:
-            rules.append(Rule(question.plugin, question.tool, "path", path.rpartition("/")[0] + "/"))
-    return [*rules, Rule(question.plugin, question.tool, "tool")]
+            rules.append(rule("path", path.rpartition("/")[0] + "/"))
+    return [each for each in (*rules, rule("tool")) if each.covers(question, folder)]
 
 
 def is_edit(question: Question) -> bool:
     """Whether a call changes one file, and asks for no other reason."""
-    return not question.reason and question.choice is None and _changes_file(question)
+    return question.choice is None and are_answered(question.reasons, ACCEPT_EDITS) and _changes_file(question)
 
 
 def _changes_file(question: Question) -> bool:
@@ -192,8 +202,8 @@ class Rules:
             data: Any = json.loads(self.file.read_text(encoding="utf-8"))
             if data["schema"] != SCHEMA:
                 return []
-            found = [Rule(rule["plugin"], rule["tool"], rule["kind"], rule["value"]) for rule in data["rules"]]
-            return [rule for rule in found if rule.kind in ("tool", "command", "path")]
+            found = [Rule(**rule) for rule in data["rules"]]
+            return [rule for rule in found if rule.kind in ANSWERS]
         except (OSError, ValueError, KeyError, TypeError):
             return []  # a rule that cannot be read answers nothing: the question is asked
 

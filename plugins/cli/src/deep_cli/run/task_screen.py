@@ -279,7 +279,8 @@ class TerminalReporter(Reporter):
             (label(question.tool), "bold"),
             " wants to run",
             (f"  [{label(question.plugin)}{of_child(question)}]", "dim"),
-            (f"  {middle(label(question.reason), 400)}" if question.reason else "", "dim"),
+            # Each by itself: a long one must not hide another.
+            ("  " + "; ".join(middle(label(each.text or each.kind), 400) for each in question.reasons), "dim"),
         )
         for key, value in (question.about or {}).items():
             self._line((f"    {label(key)}: {middle(label(str(value)), 400)}", "dim"))
@@ -324,6 +325,9 @@ class TerminalReporter(Reporter):
 
     def _show_rules(self, found: Sequence[Rule], rules: Rules) -> None:
         """Show what `always` could cover."""
+        if not found:
+            self._exact(("      always covers nothing here: the call asks for a reason of its own", "dim"))
+            return
         for number, rule in enumerate(found, 1):
             self._exact((f"      {number}  ", "bold"), rule.about)
         where = f"k1: keep it for this project, in {label(str(rules.file))}" if rules.can_keep else ""

@@ -45,7 +45,7 @@ function callCard(question, decide, focusMessage) {
   approve.title = "Key A";
   deny.title = "Key D";
   const card = element("div", "card", head,
-    question.reason ? element("p", "why", question.reason) : null,
+    ...(question.reasons ?? [{ text: question.reason }]).map((each) => element("p", "why", each.text || each.kind || "")),
     argsNode(question.args, question.pictured ?? []),
     question.diff === null ? null : diffNode(readDiff(question.diff || "(no line would change)")),
     element("div", "answer", reason, deny, approve));
