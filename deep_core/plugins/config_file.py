@@ -20,10 +20,12 @@ class ConfigFile(NamedTuple):
     Attributes:
         path: of the file.
         content: of the file.
+        starts: a digest of the programs that it starts and that its trust covers; "" if it starts none.
     """
 
     path: Path
     content: bytes
+    starts: str = ""
 
     @classmethod
     def read(cls, path: Path) -> ConfigFile:
@@ -68,7 +70,7 @@ class ConfigFile(NamedTuple):
             raise ConfigError(f"{self.path}: {error}") from error
 
     def is_trusted(self) -> bool:
-        """Whether the user trusts this file with exactly this content."""
+        """Whether the user trusts this file with exactly this content, and with the programs that it starts."""
         return _trusted().get(self._key()) == self._digest()
 
     def trust(self) -> None:
@@ -87,7 +89,7 @@ class ConfigFile(NamedTuple):
     def _digest(self) -> str:
         import hashlib  # 3 ms, only if there is a project file
 
-        return hashlib.sha256(self.content).hexdigest()
+        return hashlib.sha256(self.content + self.starts.encode()).hexdigest()
 
 
 def check_tables(source: str, data: Mapping[str, Any]) -> dict[str, Any]:

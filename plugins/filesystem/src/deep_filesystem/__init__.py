@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from deep_core import hookimpl, lazy_exports
 
 if TYPE_CHECKING:
+    from pydantic_ai import RunContext
     from pydantic_ai.toolsets import AbstractToolset
 
-    from deep_core import AgentContext, StateSlot
+    from deep_core import AgentContext, Ask, StateSlot, ToolCall
 
     from .documents import Document, DocumentError, DocumentLimits, document_kind, read_document
     from .listing import FileList, ListedFile, list_files
@@ -71,4 +72,13 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
     from .options import FilesystemOptions
     from .toolset import build_toolset
 
+    context.idle("deep_check_call", unless="asking")
     return [build_toolset(context.options(FilesystemOptions))]
+
+
+@hookimpl
+async def deep_check_call(call: ToolCall, ctx: RunContext[Any]) -> Ask | None:
+    """Add to what a call asks for that it writes a file which runs by itself later."""
+    from .run_later import check_call
+
+    return await check_call(ctx, call)

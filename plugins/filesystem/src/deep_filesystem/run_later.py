@@ -6,19 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 from deep_backends import part_that_runs, reason_of
 from pydantic_ai.exceptions import ApprovalRequired
+from pydantic_ai.workspaces import WorkspaceError
+
+from deep_core import Ask
+
+from .access import locate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pydantic_ai import RunContext
 
+    from deep_core import ToolCall
+
     from .access import Place
 
-__all__ = ["ask_before_writing"]
+__all__ = ["ask_before_writing", "check_call"]
 
 
 async def ask_before_writing(ctx: RunContext[Any], place: Place, change: Callable[[str], str]) -> None:
     """Ask before a file is written that runs by itself, by whatever name: links are followed.
+
+    If the call asks for another reason too, `check_call` has added this one.
 
     Args:
         ctx: of the call.
@@ -28,14 +37,38 @@ async def ask_before_writing(ctx: RunContext[Any], place: Place, change: Callabl
     Raises:
         ApprovalRequired: a person must decide.
     """
-    if ctx.tool_call_approved or not (reason_of(place.absolute) or reason_of(place.real)):
-        return
+    if not ctx.tool_call_approved and (text := await _why(ctx, place, change)):
+        raise ApprovalRequired({"reasons": [{"kind": "runs_later", "text": text, "plugin": "filesystem"}]})
+
+
+async def check_call(ctx: RunContext[Any], call: ToolCall) -> Ask | None:
+    """Say of a call that a person is asked about that it writes such a file, whatever plugin's tool it is."""
+    path = call.args.get("path", call.args.get("file_path"))
+    if "write" not in call.tags or not isinstance(path, str) or not ctx.workspace.attached:
+        return None
+    content, old, new = (call.args.get(name) for name in ("content", "old_string", "new_string"))
+
+    def change(before: str) -> str:
+        if isinstance(old, str) and isinstance(new, str):
+            return before.replace(old, new, -1 if call.args.get("replace_all") else 1)
+        return content if isinstance(content, str) else ""
+
+    try:
+        text = await _why(ctx, await locate(ctx.workspace, path), change)
+    except (OSError, ValueError, WorkspaceError):
+        return None  # outside, or not a path: the tool says so
+    return Ask(text, "runs_later") if text else None
+
+
+async def _why(ctx: RunContext[Any], place: Place, change: Callable[[str], str]) -> str:
+    if not (reason_of(place.absolute) or reason_of(place.real)):
+        return ""
     # Not the folders above the workspace: it may be in one of these as a whole.
     root = (await ctx.workspace.working_dir()).rstrip("/") + "/"
     inside = [path.removeprefix(root) for path in (place.absolute, place.real)]
     reason = next(filter(None, map(reason_of, inside)), None)
     if reason is None:
-        return
+        return ""
     try:
         before = await ctx.workspace.read_bytes(place.absolute)
     except (OSError, ValueError, RuntimeError):  # it does not exist, or cannot be read: all of it counts
@@ -43,5 +76,5 @@ async def ask_before_writing(ctx: RunContext[Any], place: Place, change: Callabl
     after = change(before.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
     part = part_that_runs(place.real, after)
     # Of a package.json, the scripts run, and not the rest.
-    if part == after or part not in (b"", part_that_runs(place.real, before)):
-        raise ApprovalRequired({"plugin": "filesystem", "reason": f"{place.shown} can run programs later: {reason}"})
+    runs = part == after or part not in (b"", part_that_runs(place.real, before))
+    return f"{place.shown} can run programs later: {reason}" if runs else ""

@@ -17,13 +17,18 @@ if TYPE_CHECKING:
     from deep_core import AgentContext, PluginContext, StateSlot
 
     from .options import McpOptions
+    from .places import read_mcp_file
     from .servers import FoundServer, ServerConfig, find_servers, read_server
 
-__all__ = ["FoundServer", "McpOptions", "ServerConfig", "find_servers", "read_server"]
+__all__ = ["FoundServer", "McpOptions", "ServerConfig", "find_servers", "read_mcp_file", "read_server"]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
-    {"options": ["McpOptions"], "servers": ["FoundServer", "ServerConfig", "find_servers", "read_server"]},
+    {
+        "options": ["McpOptions"],
+        "places": ["read_mcp_file"],
+        "servers": ["FoundServer", "ServerConfig", "find_servers", "read_server"],
+    },
 )
 
 

@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from deep_core.plugin_api import visible
+
 from .client import Client, is_answer, is_unreachable
 from .contents import Parts
 from .listing import ListedPrompt, ListedTool, Listing, RawPrompt, make_listing
@@ -179,6 +181,9 @@ class Connection:
             config = self.config.expanded(os.environ)
         except ValueError as error:
             raise ServerFailed(f"{self._label}: {error}") from None
+        if changed := self.config.changed_programs():
+            which = ", ".join(map(visible, changed[:3]))
+            raise ServerFailed(f"{self._label} is not started: {which} changed since it was trusted; deep config trust")
         try:
             log = self._store.log_path(config.name)
             if log.exists() and log.stat().st_size > LOG_BYTES:

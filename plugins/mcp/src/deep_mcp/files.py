@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from deep_core import ConfigError
-from deep_core.plugin_api import ConfigFile
+
+from .places import read_mcp_file
 
 __all__ = ["add_server", "remove_server"]
 
@@ -48,7 +49,7 @@ def _edit(path: Path, change: Callable[[dict[str, Any]], None]) -> bool:
     trusted = True
     if path.exists():
         try:
-            file = ConfigFile.read(path)
+            file = read_mcp_file(path)
             trusted = file.is_trusted()
             data = json.loads(file.content.decode("utf-8-sig"))
         except (ConfigError, ValueError, RecursionError) as error:
@@ -62,5 +63,5 @@ def _edit(path: Path, change: Callable[[dict[str, Any]], None]) -> bool:
     temporary.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     temporary.replace(path)
     if trusted:
-        ConfigFile.read(path).trust()
+        read_mcp_file(path).trust()
     return trusted

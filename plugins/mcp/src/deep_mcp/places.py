@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
+from typing import Any, cast
 
 from deep_core.plugin_api import ConfigFile, user_file
 
-__all__ = ["McpFile", "find_files", "user_mcp_file"]
+from .programs import programs_below
+from .variables import expand
+
+__all__ = ["McpFile", "find_files", "programs_of", "read_mcp_file", "user_mcp_file"]
 
 MOST_BYTES = 1_000_000
 """Of one file."""
@@ -29,7 +37,46 @@ class McpFile:
         """Read the file. Raises ConfigError if it cannot be read, and ValueError if it is too large."""
         if self.path.is_file() and self.path.stat().st_size > MOST_BYTES:
             raise ValueError(f"has more than {MOST_BYTES:,} bytes")
-        return ConfigFile.read(self.path)
+        return read_mcp_file(self.path)
+
+
+def read_mcp_file(path: Path) -> ConfigFile:
+    """Read a file with servers. Its trust covers the programs below its folder that it starts.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    file = ConfigFile.read(path)
+    started = {name: programs for name, entry in entries_of(file) if (programs := programs_of(entry, path.parent))}
+    starts = sha256(json.dumps(started, sort_keys=True).encode()).hexdigest() if started else ""
+    return file._replace(starts=starts)
+
+
+def entries_of(file: ConfigFile) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the names and tables of servers in a file; none in one that is not a file of servers."""
+    try:
+        servers: Any = json.loads(file.content.decode("utf-8-sig"))["mcpServers"]
+        return [(str(name), entry) for name, entry in servers.items() if isinstance(entry, Mapping)]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []
+
+
+def programs_of(entry: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """Return the programs below a folder that a server's table starts: path -> digest."""
+    given: list[Any] = [entry.get("command")]
+    for more in (entry.get("args"), entry.get("env")):
+        given += cast("Sequence[Any]", more) if isinstance(more, list | tuple) else ()
+        given += cast("Mapping[str, Any]", more).values() if isinstance(more, Mapping) else ()
+    cwd = entry.get("cwd")
+    words = [_expanded(text) for text in given if isinstance(text, str)]
+    return programs_below(folder, words, _expanded(cwd) if isinstance(cwd, str) else None)
+
+
+def _expanded(text: str) -> str:
+    try:
+        return expand(text, os.environ)
+    except ValueError:  # a variable that is not set: the server does not start
+        return text
 
 
 def user_mcp_file() -> Path:

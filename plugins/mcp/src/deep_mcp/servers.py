@@ -7,15 +7,16 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from deep_core.plugin_api import suggest, visible
 
-from .places import McpFile
+from .places import McpFile, programs_of
 from .variables import expand, variables_in
 
 __all__ = ["FoundServer", "ServerConfig", "ServerStatus", "find_servers", "read_server"]
@@ -52,6 +53,8 @@ class ServerConfig:
         prefix: whether names of tools begin with the server's; None for the plugin's option.
         trust_annotations: whether to believe what the server says of its tools; None for the plugin's option.
         variables: whether `${VAR}` is replaced; False if the texts are final.
+        folder: of the file that has it, whose trust covers programs; "" if no trust does.
+        programs: those below `folder` that it starts, as they were trusted: path -> digest.
     """
 
     name: str
@@ -65,12 +68,15 @@ class ServerConfig:
     prefix: bool | None = None
     trust_annotations: bool | None = None
     variables: bool = True
+    folder: str = ""
+    programs: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
     def digest(self) -> str:
-        """A digest of what decides which program or address answers."""
+        """A digest of what decides which program or address answers, the programs of a trusted file included."""
         parts = [self.name, self.transport, self.command, [*self.args], {**self.env}, self.cwd, self.url]
-        return sha256(json.dumps([*parts, {**self.headers}], sort_keys=True).encode()).hexdigest()[:16]
+        parts += [{**self.headers}, *([{**self.programs}] if self.programs else [])]
+        return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def target(self) -> str:
@@ -107,7 +113,17 @@ class ServerConfig:
             values(self.headers),
             self.prefix,
             self.trust_annotations,
+            folder=self.folder,
+            programs=self.programs,
         )
+
+    def changed_programs(self) -> list[str]:
+        """Return the programs that are not what was trusted when the file was read."""
+        if not self.folder:
+            return []
+        entry = {"command": self.command, "args": [*self.args], "env": self.env, "cwd": self.cwd}
+        now = programs_of(entry, Path(self.folder))
+        return sorted(path for path in {*now, *self.programs} if now.get(path) != self.programs.get(path))
 
     def secrets(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Return values that no message may show, longest first: of `env`, of headers and of variables."""
@@ -185,10 +201,21 @@ def _of_file(file: McpFile) -> Iterator[FoundServer]:
     blocked = not (file.trusted or content.is_trusted())
     for name, entry in cast("dict[str, Any]", servers).items():
         if blocked:
-            reason = f"{source} is not trusted; read it, and if you agree: deep config trust {shlex.quote(source)}"
+            what = "is not trusted, or it or a program that it starts has changed"
+            reason = f"{source} {what}; read it, and if you agree: deep config trust {shlex.quote(source)}"
             yield FoundServer(visible(name), source, "blocked", reason)
         else:
-            yield read_server(name, entry, source, strict=False)
+            yield _trusted_with(read_server(name, entry, source, strict=False), file)
+
+
+def _trusted_with(server: FoundServer, file: McpFile) -> FoundServer:
+    """Note the programs that the trust of a project's file covers: they are compared again when the server starts."""
+    config = server.config
+    if config is None or config.transport != "stdio" or file.trusted:
+        return server
+    entry = {"command": config.command, "args": [*config.args], "env": config.env, "cwd": config.cwd}
+    programs = programs_of(entry, file.path.parent)
+    return replace(server, config=replace(config, folder=str(file.path.parent), programs=programs))
 
 
 def read_server(name: str, entry: object, source: str, *, strict: bool = False, variables: bool = True) -> FoundServer:

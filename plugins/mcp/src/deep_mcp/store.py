@@ -73,14 +73,17 @@ class Store:
             return
 
     def changed(self, config: ServerConfig, listing: Listing) -> tuple[str, ...]:
-        """Return the tools whose descriptions differ from what was seen first, or last accepted.
+        """Return the tools that are not those that were seen first, or last accepted.
 
-        Tools that are new, or all of a server that is new, count as seen from now on.
+        Tools that are new, or all of a server that is new, count as seen from now on. A server of another configuration
+        has other tools, whatever they say.
         """
         with self._lock:
             seen = self._seen()
             entry = seen.get(config.name, {})
-            known: dict[str, str] = entry.get("tools", {}) if entry.get("config") == config.digest else {}
+            if entry.get("config", config.digest) != config.digest:
+                return tuple(t.name for t in listing.tools)
+            known: dict[str, str] = entry.get("tools", {})
             changed = tuple(t.name for t in listing.tools if known.get(t.name, t.digest) != t.digest)
             now = {**{t.name: t.digest for t in listing.tools}, **known}
             if now != known:

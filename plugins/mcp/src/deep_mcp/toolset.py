@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["McpToolset"]
 
+CHANGED = "it is not the tool that was trusted: deep mcp test {} shows it, and with --accept trusts it"
 _ARGS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
 """The server checks a call's arguments."""
 
@@ -143,6 +144,8 @@ class McpToolset(AbstractToolset[Any]):
                     "tags": tags_of(tool, trusted=trusted),
                     "source": f"MCP server {config.name} ({source})",
                     "listed": tool,
+                    "identity": config.digest,
+                    "changed": CHANGED.format(config.name) if tool.name in connection.changed else "",
                 },
             )
             out.append(_Offered(config.name, tool, definition))

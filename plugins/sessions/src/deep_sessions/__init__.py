@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import ModuleType
 
+    from pydantic_ai import RunContext
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.models import Model
 
-    from deep_core import AgentConfig, AgentContext, PluginContext, PromptSection, StateSlot
+    from deep_core import AgentConfig, AgentContext, Ask, PluginContext, PromptSection, StateSlot, ToolCall
 
     from .agent import DeepAgent
     from .capability import session_capabilities
@@ -312,6 +313,7 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
     """Add the request layer, and what honors the keys of `[agent]` that are set."""
     from .honoring import capabilities
 
+    context.idle("deep_check_call", unless="asking")
     return capabilities(context)
 
 
@@ -323,6 +325,14 @@ def deep_resolve_model(model_id: str, config: AgentConfig | None) -> Model[Any] 
     from .requests.served import served_model
 
     return served_model(config)
+
+
+@hookimpl
+def deep_check_call(call: ToolCall, ctx: RunContext[Any]) -> Ask | None:
+    """Add to what a call asks for that it may have run before a crash."""
+    from .capability import check_call
+
+    return check_call(ctx, call)
 
 
 @hookimpl

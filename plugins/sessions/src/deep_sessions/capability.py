@@ -22,7 +22,7 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_graph import End
 
-from deep_core import DeepAgentDeps, tool_facts
+from deep_core import Ask, DeepAgentDeps, ToolCall, tool_facts
 from deep_core.plugin_api import describe_error
 
 from .door.values import clean_result
@@ -145,7 +145,7 @@ class JournalCapability(AbstractCapability[Any]):
                     return row.answer()
                 what = on_unknown(tool_def)
                 if what == "ask" and not ctx.tool_call_approved:
-                    raise ApprovalRequired(metadata={"reason": UNKNOWN})
+                    raise ApprovalRequired({"reasons": [{"kind": "guard", "text": UNKNOWN, "plugin": "sessions"}]})
                 if what == "fail":
                     raise ToolFailed(UNKNOWN)
             if tool_def.timeout is not None:
@@ -235,6 +235,17 @@ def _watched(
         return result
 
     return watched
+
+
+def check_call(ctx: RunContext[Any], call: ToolCall) -> Ask | None:
+    """Say of a call that a person is asked about that it may have run before."""
+    journal, tools = journal_of(ctx), ctx.tool_manager.tools if ctx.tool_manager else None
+    tool = (tools or {}).get(call.tool)
+    if journal is None or tool is None or ASIDE.get():
+        return None
+    row = journal.effects.get(_key(ctx, ToolCallPart(call.tool, {}, call.call_id)))
+    asks = row is not None and row.state == "started" and on_unknown(tool.tool_def) == "ask"
+    return Ask(UNKNOWN) if asks else None
 
 
 def agent_name(ctx: RunContext[Any]) -> str:

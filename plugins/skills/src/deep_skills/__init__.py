@@ -12,10 +12,11 @@ from deep_core import hookimpl, lazy_exports
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pydantic_ai import RunContext
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.toolsets import AbstractToolset
 
-    from deep_core import AgentContext, PromptSection, SkillLoader, StateSlot
+    from deep_core import AgentContext, Ask, PromptSection, SkillLoader, StateSlot, ToolCall
 
     from .active import ActiveSkill
     from .backend import BackendLoader, backend_loader
@@ -149,10 +150,22 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
     from .options import SkillsOptions
 
     if context.options(SkillsOptions).allowed_tools != "ask":
+        context.idle("deep_check_call")
         return []
     from .gate import AllowedTools
 
+    context.idle("deep_check_call", unless="asking")
+
     return [AllowedTools(asks=context.asks)]
+
+
+@hookimpl
+def deep_check_call(call: ToolCall, ctx: RunContext[Any]) -> Ask | None:
+    """Add to what a call asks for that the skills in use do not list it."""
+    from .allowed import narrow
+    from .slot import SKILLS
+
+    return narrow(call, ctx.deps.state[SKILLS].values())
 
 
 def _loaders(context: AgentContext) -> Callable[[], list[SkillLoader]]:

@@ -1,7 +1,7 @@
 """Check `allowed-tools` at each call, with a capability inside the policy, so that it can only add questions.
 
-Not the hook `deep_check_call`: that hook sees the call, not the session, which holds the skills in
-use. The policy has already decided at this point; an approved call does not ask twice.
+The hook `deep_check_call` is idle but for calls that ask anyway: checking every call there would cost every call. The
+policy has already decided at this point; an approved call does not ask twice.
 """
 
 from __future__ import annotations
@@ -61,5 +61,6 @@ class AllowedTools(AbstractCapability[Any]):
             call_record = ToolCall.of(tool_facts(tool_def), args, call.tool_call_id, ctx.deps.depth)
             ask = narrow(call_record, active.values())
             if ask is not None:
-                raise ApprovalRequired(metadata={"plugin": "skills", "reason": ask.reason})
+                reason = {"kind": ask.kind, "text": ask.reason, "plugin": "skills"}
+                raise ApprovalRequired(metadata={"reasons": [reason]})
         return await handler(args)

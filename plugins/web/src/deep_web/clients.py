@@ -239,12 +239,9 @@ class Turn:
         for question in questions_of(requests):
             call = ToolCallPart(question.tool, {**question.args}, question.path)
             (found.calls if question.text else found.approvals).append(call)
-            about: dict[str, Any] = {
-                "plugin": question.plugin,
-                "identity": question.identity,
-                "reason": question.reason,
-            }
-            about |= {"reasons": [each._asdict() for each in question.reasons], "subagent": question.agent}
+            about: dict[str, Any] = {"plugin": question.plugin, "identity": question.identity}
+            about |= {"reason": question.reason, "reasons": [each._asdict() for each in question.reasons]}
+            about["subagent"] = question.agent
             found.metadata[question.path] = {name: value for name, value in about.items() if value}
         return found
 

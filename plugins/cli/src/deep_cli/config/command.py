@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from deep_core import Kernel
+    from deep_core.plugin_api import ConfigFile
 
     from .settings import Value
 
@@ -179,11 +180,12 @@ def trust(file: Path | None, yes: bool) -> None:
     """Trust a project's file (default: the one in use) with its present content. Asks, on a terminal.
 
     Read it first: a trusted file may choose the model and its address, disable plugins and turn off approvals; a
-    trusted .mcp.json starts programs. When its content changes, it is no longer trusted.
+    trusted .mcp.json starts programs. When its content changes, or a program below its folder that it starts, it is no
+    longer trusted.
     """
     from deep_core.plugin_api import Config, ConfigFile, ConfigLayer, ignored_keys, project_files, restrict
 
-    found = ConfigFile.read(file) if file else next(project_files(), None)
+    found = (_servers(file) or ConfigFile.read(file)) if file else next(project_files(), None)
     if found is None:
         raise Failure(
             "there is no deep.toml and no pyproject.toml with [tool.deep] here or above: deep config init", USAGE
@@ -203,3 +205,14 @@ def trust(file: Path | None, yes: bool) -> None:
     except OSError as error:
         raise Failure(f"the trust could not be recorded: {error}", FAILED) from error
     say(f"Trusted {label(str(found.path.resolve()))} until it changes; {label(effect)}")
+
+
+def _servers(file: Path) -> ConfigFile | None:
+    """Read a file of servers, whose trust covers the programs that it starts; None if it is another file."""
+    if file.suffix != ".json":
+        return None
+    try:
+        from deep_mcp import read_mcp_file
+    except ImportError:  # then nothing reads it
+        return None
+    return read_mcp_file(file)
