@@ -16,7 +16,6 @@ HOMES = {
     "errors": ["describe_error", "error_message", "suggest"],
     "parameters": ["RESERVED_NAMES"],
     "names": ["NAME", "folder_name", "visible"],
-    "programs": ["absolute_path", "find_program"],
     "plugins.config": ["Config", "ConfigLayer", "restrict"],
     "plugins.config_file": ["ConfigFile", "project_files", "user_file"],
     "plugins.dispatch": ["Incident"],
@@ -29,7 +28,7 @@ HOMES = {
 }  # fmt: skip
 """Submodule -> the names that it holds; `plugin_api.pyi` has them for type checkers."""
 OTHERS = {
-    "entry_point_index": ["canonical", "site_directories"],
+    "entry_point_index": ["absolute_path", "canonical", "find_program", "site_directories"],
     "tool_expressions": [
         "ACCEPT_EDITS", "EVERY_CALL", "And", "ExpressionParseError", "Not", "Or", "Reason", "ReasonKind",
         "UnmatchedExpression", "are_answered", "as_expression", "reasons_of", "words_of",

@@ -1,5 +1,5 @@
 # The names of plugin_api.py as type checkers see them: at run time each is imported on first use.
-from entry_point_index import canonical, site_directories
+from entry_point_index import absolute_path, canonical, find_program, site_directories
 from tool_expressions import (
     ACCEPT_EDITS,
     EVERY_CALL,
@@ -34,7 +34,6 @@ from .plugins.options import NARROWER, field_docs, project_mark, validate_option
 from .plugins.registry import static_attribute
 from .plugins.settings import SETTINGS, PluginSettings
 from .plugins.status import FoundPlugins, candidate_from_object, entry_source, find_plugins
-from .programs import absolute_path, find_program
 
 __all__ = [
     "ACCEPT_EDITS",

@@ -13,7 +13,7 @@ from pydantic_ai.capabilities import AbstractCapability, AgentCapability
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings, merge_model_settings
-from tool_expressions import Reason, as_expression, tool_facts
+from tool_expressions import Reason, as_expression, check_rule, tool_facts
 
 from ..errors import ConfigError, PluginError, reraise_control
 from ..plugins.contributions import PROCESSOR_PHASES, Contribution, Deny, Processor, ToolCall
@@ -35,7 +35,6 @@ from .run.workspace import Workspaces
 from .sections import PromptSection
 from .spec import PASSED_ON, CallerSpec
 from .tools.assembly import ToolAssembly
-from .tools.toolsets import check_rule
 
 
 def assemble(kernel: PluginKernel, model: Model | str | None, parameters: Mapping[str, Any]) -> Agent[Any, Any]:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from pydantic import ValidationError
 from pydantic_ai.exceptions import ApprovalRequired, ToolFailed
@@ -154,7 +154,7 @@ class Policy:
         else:
             decision.answered = asked
         decided.set(decision)
-        await self._judge(ctx, calls, definition, args, decision)
+        await self._judge(ctx, calls, definition, args, decision, None)
         return decision
 
     async def verify(self, ctx: Ctx, definition: ToolDefinition, args: Args) -> Decision | None:
@@ -186,13 +186,7 @@ class Policy:
         return said.shown and said.how == "never" and self.check_call is None and not calls.above
 
     async def _judge(
-        self,
-        ctx: Ctx,
-        calls: RunCalls,
-        tool: ToolDefinition,
-        args: Args,
-        decision: Decision,
-        outer: Decision | None = None,
+        self, ctx: Ctx, calls: RunCalls, tool: ToolDefinition, args: Args, decision: Decision, outer: Decision | None
     ) -> None:
         """Ask all rules and checks about a call, and raise if it may not run, or not yet."""
         if decision.answered is None and not decision.reasons and self._is_free(tool, calls):
@@ -249,15 +243,15 @@ class Policy:
         self, ctx: Ctx, definition: ToolDefinition, args: Args, decision: Decision | None, asks: ApprovalRequired
     ) -> ApprovalRequired:
         """Record the question that a call raised, its rules or its own code, and return it with every reason."""
-        said: dict[str, Any] = asks.metadata or {}
-        known, identity, digests, before = tool_facts(definition), identity_of(definition), {digest_args(args)}, ()
+        said, plugin, before = asks.metadata, tool_facts(definition).plugin, ()
+        digests, identity = {digest_args(args)}, identity_of(definition)
         if decision is not None:
             digests, before = {*decision.digests, *decision.asked}, decision.reasons
-        reasons = [*dict.fromkeys((*before, *reasons_of({"plugin": known.plugin, **said})))]
-        reasons = reasons or [Reason("tool", SAYS["tool"], known.plugin)]
+        own = (Reason("tool", SAYS["tool"], plugin),) if said is None else reasons_of({"plugin": plugin, **said})
+        reasons = [*dict.fromkeys((*before, *own))]
         remember_question(ctx, identity, digests, reasons)
-        about = {"plugin": known.plugin, "identity": identity, "reason": words_of(reasons)}
-        return ApprovalRequired({**said, **about, "reasons": [reason._asdict() for reason in reasons]})
+        about = {**(said or {}), "plugin": plugin, "identity": identity, "reason": words_of(reasons)}
+        return ApprovalRequired({**about, "reasons": [each._asdict() for each in reasons]} if reasons else said)
 
     def _answered(self, ctx: Ctx, calls: RunCalls, definition: ToolDefinition, digest: str) -> Question | None:
         """Return the question that a person answered with yes for this call; None unless the session recorded it."""

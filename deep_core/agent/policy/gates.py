@@ -7,16 +7,15 @@ toolset, inside everything that other capabilities wrap around them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from pydantic_ai import ToolDefinition, UserPromptNode
 from pydantic_ai.capabilities import (
     AbstractCapability,
     CapabilityOrdering,
     CombinedCapability,
-    HandleDeferredToolCalls,
     Hooks,
     WrapperCapability,
 )
@@ -304,14 +303,15 @@ def approves(capability: AbstractCapability[Deps]) -> bool:
     method = type(capability).handle_deferred_tool_calls
     if getattr(capability.handle_deferred_tool_calls, "__func__", None) is not method:
         return True  # the instance overrides the method
-    if method is AbstractCapability.handle_deferred_tool_calls:
-        return False
-    if isinstance(capability, HandleDeferredToolCalls):
-        return True
-    if method is WrapperCapability.handle_deferred_tool_calls:
-        return isinstance(capability, WrapperCapability) and approves(capability.wrapped)
-    if method is CombinedCapability.handle_deferred_tool_calls:
-        return isinstance(capability, CombinedCapability) and any(map(approves, capability.capabilities))
-    if method is Hooks.handle_deferred_tool_calls:
-        return isinstance(capability, Hooks) and has_handler(capability, "handle_deferred_tool_calls")
-    return True
+    for kind, inside in _HOLDERS:
+        if isinstance(capability, kind) and method is kind.handle_deferred_tool_calls:
+            return inside(capability)
+    return method is not AbstractCapability.handle_deferred_tool_calls
+
+
+_HOLDERS: list[tuple[type[Any], Callable[[Any], bool]]] = [
+    (WrapperCapability, lambda holder: approves(holder.wrapped)),
+    (CombinedCapability, lambda holder: any(map(approves, holder.capabilities))),
+    (Hooks, lambda holder: has_handler(holder, "handle_deferred_tool_calls")),
+]
+"""What approves only if something in it does."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeGuard
 
 from pydantic_ai.exceptions import UserError
 from tool_expressions import (
     Reason,
     ToolExpression,
     ToolFacts,
-    as_expression,
+    as_rule,
     check_atoms,
     check_matches,
     find_slips,
@@ -20,9 +19,6 @@ from tool_expressions import (
 
 from ...errors import suggest, warn
 from ...plugins.contributions import InterruptOn, Predicate
-from ...tables import is_table
-
-Rule: TypeAlias = "Mapping[str, bool | Predicate] | ToolExpression | bool"
 
 
 @dataclass(eq=False, repr=False)
@@ -45,7 +41,10 @@ class Rules:
     narrowing: tuple[InterruptOn, ...] = ()
 
     def __post_init__(self) -> None:
-        self._asking = [_rule(rule) for rule in (self.interrupt_on, *self.narrowing)]
+        try:
+            self._asking = [as_rule(rule, "interrupt_on") for rule in (self.interrupt_on, *self.narrowing)]
+        except TypeError as error:
+            raise UserError(str(error)) from None
 
     @property
     def asks(self) -> bool:
@@ -87,24 +86,3 @@ class Rules:
         """Return why every call of a tool asks, and what decides on single calls. The tools that it replaces count."""
         never = self.interrupt_on is False and not self.narrowing
         return why_asks(self._asking, tools, by_default=self.ask_by_default, never=never)
-
-
-def _rule(rule: InterruptOn) -> Rule:
-    if isinstance(rule, str | ToolExpression):
-        return as_expression(rule)
-    if isinstance(rule, bool) or _is_table(rule):
-        return rule
-    # Any other true value would look like a rule and ask about nothing.
-    raise UserError(
-        "interrupt_on is {tool name: True, False or a predicate}, one expression, or False; this is of type "
-        f"{type(rule).__name__}"
-    )
-
-
-def _is_table(rule: object) -> TypeGuard[Mapping[str, bool | Predicate]]:
-    if not is_table(rule):
-        return False
-    for name, answer in rule.items():
-        if not isinstance(name, str) or not (isinstance(answer, bool) or callable(answer)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UserError(f"interrupt_on: {name!r}: {answer!r} is not True, False or a predicate on the call")
-    return True

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic_ai import ToolDefinition
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
-from tool_expressions import ToolExpression, ToolFacts, as_expression, check_atoms, find_slips, tool_facts
+from tool_expressions import ToolExpression, ToolFacts, as_expression, check_atoms, check_rule, find_slips, tool_facts
 
 from ...errors import ConfigError, suggest, warn
 from ..run.session import Deps
-from .toolsets import PluginToolset, Toolbox, ToolRules, check_clashes, check_rule, function_tools
+from .toolsets import PluginToolset, Toolbox, ToolRules, check_clashes, function_tools
 
 if TYPE_CHECKING:
     from ..plan import Contributed

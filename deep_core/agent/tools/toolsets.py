@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self, TypeGuard, TypeVar
 from pydantic_ai import Tool, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset, PreparedToolset, WrapperToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
-from tool_expressions import Not, ToolExpression, ToolFacts, check_matches, tool_facts
+from tool_expressions import ToolExpression, ToolFacts, tool_facts
 
 from ...errors import PluginError, clash_message, describe_error, reraise_control
 from ...tables import is_list
@@ -314,9 +314,25 @@ class Toolbox(SequentialToolset):
         listed = await self._asked(lambda toolset: toolset.get_tools(ctx))
         tools = {name: tool for own in listed for name, tool in own.items()}
         if len(tools) < sum(map(len, listed)) or not tools.keys().isdisjoint(RESERVED_TOOL_NAMES):
-            label = self.members[0].kernel.label
-            check_clashes([tool_facts(tool.tool_def) for own in listed for tool in own.values()], label)
+            # A tool that another program lists gives way, with a log line: its server must not stop the run.
+            every = [tool for own in listed for tool in own.values()]
+            mine = [tool for tool in every if not tool_facts(tool.tool_def).source]
+            check_clashes([tool_facts(tool.tool_def) for tool in mine], self.members[0].kernel.label)
+            tools = {
+                t.tool_def.name: t for t in (*reversed(every), *mine) if t.tool_def.name not in RESERVED_TOOL_NAMES
+            }
+            calls_of(ctx).own.update({name: tool.tool_def for name, tool in tools.items()})
+            for tool in every:
+                if tools.get(tool.tool_def.name) is not tool:
+                    self._leave_out(tool.tool_def)
         return tools
+
+    def _leave_out(self, definition: ToolDefinition) -> None:
+        known, incidents = tool_facts(definition), self.members[0].incidents
+        where = f"tool {known.name} of {(definition.metadata or {}).get('source', known.plugin)}"
+        if not any(incident.where == where for incident in incidents.latest):
+            error = PluginError("its name is reserved, or another tool's", plugin=known.plugin)
+            incidents.record(known.plugin, where, error, "it was left out")
 
 
 def _settled(toolset: AbstractToolset[Deps]) -> bool:
@@ -348,14 +364,3 @@ def check_clashes(tools: Iterable[ToolFacts], label: Callable[[str], str]) -> No
             same = tool.original if tool.original == other.original else None
             both = [(each.plugin, label(each.plugin)) for each in (other, tool)]
             raise PluginError(clash_message("tool", tool.name, both, same))
-
-
-def check_rule(rule: object, tools: Sequence[ToolFacts], where: str) -> None:
-    """Raise UnmatchedExpression if a rule is an expression that matches none of the tools.
-
-    `~x` may match nothing, but `x` must match something.
-    """
-    if isinstance(rule, Not) and not any(map(rule.matches, tools)):
-        rule = rule.operand
-    if isinstance(rule, ToolExpression):
-        check_matches(rule, tools, where=where)

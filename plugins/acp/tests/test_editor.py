@@ -22,6 +22,7 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from deep_core import hookimpl
+from deep_core.plugin_api import Reason
 from plugins.acp.tests.editor import Editor, connected
 from tests.stubs import Failure, OpenAIStub, Script, ScriptedModel, Turn
 
@@ -122,7 +123,8 @@ async def test_what_is_not_saved_is_read_and_changed_but_only_where_the_backend_
         assert "green" in editor.text()
         editor.answers = ["allow"]
         await editor.prompt(session, "edit notes.txt: green -> blue")
-        (content,) = editor.asked[0]["content"]
+        why, content = editor.asked[0]["content"]
+        assert why["content"]["text"] == "it changes files"
         assert (content["oldText"], content["newText"]) == ("green\n", "blue\n")
         assert (folder / "notes.txt").read_text("utf-8") == "blue\n"
         assert editor.written == {str(folder / "notes.txt"): "blue\n"}
@@ -278,10 +280,14 @@ async def test_what_an_editor_must_change_is_its_error(folder: Path, monkeypatch
 
 
 def test_a_guards_question_is_about_one_call() -> None:
-    always = [option.kind for option in choices_of(Question("c", "execute", "filesystem", {}))]
-    once = [option.kind for option in choices_of(Question("c", "execute", "filesystem", {}, reason="it runs later"))]
-    assert always == ["allow_once", "allow_always", "reject_once"]
-    assert once == ["allow_once", "reject_once"]
+    def offered(*reasons: Reason, identity: str = "filesystem:execute@1") -> list[str]:
+        question = Question("c", "execute", "filesystem", {}, reasons, identity=identity)
+        return [option.kind for option in choices_of(question)]
+
+    runs, once = Reason("command", "it runs a command"), ["allow_once", "reject_once"]
+    assert offered(runs) == ["allow_once", "allow_always", "reject_once"]
+    assert offered(runs, Reason("runs_later", "git runs it")) == offered(runs, Reason("guard", "")) == once
+    assert offered() == offered(runs, identity="") == once
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from deep_subagents import SubAgentConfig, SubagentsOptions, decide
@@ -61,14 +62,25 @@ async def test_what_surfaces_is_enough_to_decide(make_kernel: Any, tools: Tools)
     assert requests.metadata["t1"] == {
         "subagent": "general-purpose",
         "calls": [
-            {"id": "c1", "path": "t1/c1", "tool": "run", "args": {"path": "x"}, "plugin": "things"},
+            {
+                "id": "c1",
+                "path": "t1/c1",
+                "tool": "run",
+                "args": {"path": "x"},
+                "plugin": "things",
+                "identity": ANY,
+                "reason": "it runs a command",
+                "reasons": [{"kind": "command", "text": "it runs a command", "plugin": "things"}],
+            },
             {
                 "id": "c2",
                 "path": "t1/c2",
                 "tool": "put",
                 "args": {"path": "y", "text": "z"},
                 "plugin": "things",
+                "identity": ANY,
                 "reason": "late hours",
+                "reasons": [{"kind": "guard", "text": "late hours", "plugin": "guard"}],
             },
         ],
     }

@@ -39,7 +39,7 @@ from deep_core import (
     PluginRecord,
     PluginWarning,
 )
-from deep_core.plugin_api import visible
+from deep_core.plugin_api import Reason, visible
 from deep_core.plugins.dispatch import Incidents
 from deep_core.tracing import Tracer
 from tests.environments import REPOSITORY
@@ -112,7 +112,8 @@ def report(text: str) -> RunReport:
 
 def asked(text: str, **more: Any) -> str:
     args = {text: text, "nested": [{text: text}]}
-    question = Question(text, text, text, args, reason=text, about={text: text}, child=text, **more)
+    reasons = (Reason("guard", text, text), Reason("rule"))
+    question = Question(text, text, text, args, reasons, about={text: text}, child=text, **more)
     return reported(text, lambda screen: screen.ask and screen.ask(question))
 
 

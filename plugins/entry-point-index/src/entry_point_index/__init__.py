@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .index import EntryPoint, Index, site_directories
     from .interrupts import import_plugin, is_interrupt
     from .origin import Misplaced, misplaced_module
+    from .programs import absolute_path, find_program
 
 __version__ = "0.1.0"
 
@@ -22,7 +23,9 @@ __all__ = [
     "Index",
     "Misplaced",
     "Notes",
+    "absolute_path",
     "canonical",
+    "find_program",
     "import_plugin",
     "is_interrupt",
     "misplaced_module",
@@ -34,6 +37,8 @@ _HOMES = {
     "Index": "index",
     "Misplaced": "origin",
     "Notes": "cache",
+    "absolute_path": "programs",
+    "find_program": "programs",
     "import_plugin": "interrupts",
     "is_interrupt": "interrupts",
     "misplaced_module": "origin",

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 
 __all__ = ["programs_below"]
@@ -61,7 +62,7 @@ def programs_below(folder: Path, words: Sequence[str], cwd: str | None) -> dict[
 def _named(root: Path, given: Sequence[str], bases: Sequence[Path]) -> Iterator[Path]:
     """Yield the files that words name, in each folder in which they may be looked up."""
     names = [*given]
-    for part, following in zip(given, (*given[1:], ""), strict=True):
+    for part, following in pairwise((*given, "")):
         names += MANIFESTS.get(os.path.basename(part), ())
         names.append(f"node_modules/.bin/{part}")
         if part == "-m" and re.fullmatch(r"[\w.]+", following):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
-from .expressions import ToolExpression
+from .expressions import ToolExpression, as_expression
 from .facts import ToolFacts
 
 T = TypeVar("T")
+Rule: TypeAlias = "Mapping[str, bool | T] | ToolExpression | bool"
+"""Tool name -> True, False, or what decides on a call; or which tools ask; or True or False for all."""
 
 ReasonKind: TypeAlias = Literal["rule", "write", "runs_later", "command", "network", "guard", "changed", "tool"]
 """The class of a reason. A mode or a kept answer covers classes, never a call as a whole."""
@@ -60,8 +62,29 @@ def are_answered(reasons: Sequence[Reason], kinds: Collection[ReasonKind]) -> bo
     return bool(reasons) and all(reason.kind in kinds for reason in reasons)
 
 
+def as_rule(given: Mapping[str, bool | T] | ToolExpression | str | bool, where: str) -> Rule[T]:
+    """Return a rule as it is applied. Any other true value would look like a rule, and ask about nothing.
+
+    Raises:
+        TypeError: it has another form; the message begins with `where` it was given.
+        ExpressionParseError: it is a text that is not an expression.
+    """
+    rule: object = given
+    if isinstance(rule, str | ToolExpression):
+        return as_expression(rule)
+    if isinstance(rule, bool):
+        return rule
+    if not isinstance(rule, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - whatever the caller gave
+        expected = "{tool name: True, False or a predicate}, one expression, or False"
+        raise TypeError(f"{where} is {expected}; this is of type {type(rule).__name__}")
+    for name, answer in cast("Mapping[object, object]", rule).items():
+        if not isinstance(name, str) or not (isinstance(answer, bool) or callable(answer)):
+            raise TypeError(f"{where}: {name!r}: {answer!r} is not True, False or a predicate on the call")
+    return given
+
+
 def why_asks(
-    rules: Sequence[Mapping[str, bool | T] | ToolExpression | bool],
+    rules: Sequence[Rule[T]],
     tools: Sequence[ToolFacts],
     *,
     by_default: bool = False,
@@ -90,7 +113,7 @@ def why_asks(
     return tuple(reasons), [answer for answer in said if not isinstance(answer, bool)]
 
 
-def _answers(rule: Mapping[str, bool | T] | ToolExpression | bool, tools: Sequence[ToolFacts]) -> list[bool | T]:
+def _answers(rule: Rule[T], tools: Sequence[ToolFacts]) -> list[bool | T]:
     """Return a rule's answers for the tools, by any of their names: True, what decides on a call, or a False."""
     if isinstance(rule, bool):
         return [rule]

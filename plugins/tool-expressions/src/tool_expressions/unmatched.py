@@ -113,3 +113,14 @@ def _problem(atom: Atom, subjects: Sequence[ToolFacts]) -> tuple[str, bool]:
     listed = known.get(own, names)
     more = ", …" if len(listed) > 5 else ""
     return f"{lack}; {plural}: {', '.join(map(repr, listed[:5])) or 'none'}{more}", False
+
+
+def check_rule(rule: object, subjects: Sequence[ToolFacts], where: str) -> None:
+    """Raise `UnmatchedExpression` if a rule is an expression that matches no tool.
+
+    `~x` may match nothing, but `x` must match something.
+    """
+    if isinstance(rule, Not) and not any(map(rule.matches, subjects)):
+        rule = rule.operand
+    if isinstance(rule, ToolExpression):
+        check_matches(rule, subjects, where=where)
