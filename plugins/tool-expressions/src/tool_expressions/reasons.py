@@ -80,7 +80,7 @@ def as_rule(given: Mapping[str, bool | T] | ToolExpression | str | bool, where: 
     for name, answer in cast("Mapping[object, object]", rule).items():
         if not isinstance(name, str) or not (isinstance(answer, bool) or callable(answer)):
             raise TypeError(f"{where}: {name!r}: {answer!r} is not True, False or a predicate on the call")
-    return given
+    return cast("Mapping[str, bool | T]", given)
 
 
 def why_asks(
