@@ -1,0 +1,125 @@
+"""Who answers without a person: each reason x each mode and kept answer, with real tools and a real question."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import deep_backends
+import deep_filesystem
+import pytest
+from deep_acp.permissions import ALWAYS, choices_of
+from deep_backends import local_backend
+from deep_cli.run.approval import Approver, Question, questions
+from deep_cli.run.rules import Always, Rules, offers
+from deep_sessions import questions_of
+from deep_web.approvals import approval_of
+from pydantic_ai import DeferredToolRequests
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import FunctionModel
+
+from deep_core import Ask, Kernel, ToolCall, create_default_deps
+from tests.plugins_by_hand import plugin
+
+ORDINARY = ("notes.txt", "src/a.py")
+RUNS_LATER = (".git/hooks/pre-commit", "to-hook", "in/hooks/post-merge", ".GIT/config", ".envrc", ".vscode/a", "to-rc")
+WAYS: dict[str, dict[str, Any]] = {
+    "the option": {"config": {"plugins": {"filesystem": {"options": {"require_write_approval": True}}}}},
+    "require_approval": {"config": {"plugins": {"filesystem": {"require_approval": "name:write_file"}}}},
+    "a rule by name": {"config": {"agent": {"interrupt_on": {"write_file": True}}}},
+    "a rule by tag": {"config": {"agent": {"interrupt_on": "write"}}},
+    "a predicate": {"interrupt_on": {"write_file": lambda call: True}},
+    "a guard": {"config": {"plugins": {"filesystem": {"options": {"require_write_approval": True}}}}, "guard": "no"},
+    "a guard without words": {"config": {"agent": {"interrupt_on": "write"}}, "guard": ""},
+}
+"""How a write comes to ask."""
+STANDING = ("the option", "require_approval", "a rule by name", "a rule by tag")
+"""Those after which accept-edits does not ask about an ordinary file."""
+
+
+def asked(root: Path, way: str, path: str) -> DeferredToolRequests:
+    """Return the question about a write that asks in this way."""
+    settings = dict(WAYS[way])
+    text, config = settings.pop("guard", None), settings.pop("config", None)
+
+    def check(call: ToolCall, context: Any) -> Ask | None:
+        return None if text is None else Ask(text)
+
+    plugins = [deep_backends, deep_filesystem, plugin("guard", check_call=check)]
+    call = ToolCallPart("write_file", {"path": path, "content": "#!/bin/sh\n"}, "c1")
+    model = FunctionModel(lambda messages, info: ModelResponse([call if len(messages) == 1 else TextPart("done")]))
+    with Kernel(plugins=plugins, discover=False, config=config) as kernel:
+        agent = kernel.create_agent(model, backend=local_backend(root), **settings)
+        output = asyncio.run(agent.run("go", deps=create_default_deps(kernel=kernel))).output
+    assert isinstance(output, DeferredToolRequests)
+    return output
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "work"
+    (root / ".git" / "hooks").mkdir(parents=True)
+    (root / "to-hook").symlink_to(".git/hooks/pre-push")
+    (root / "in").symlink_to(".git")
+    (root / "to-rc").symlink_to(".bashrc")
+    (root / "src").mkdir()
+    return root
+
+
+def question_of(requests: DeferredToolRequests) -> Question:
+    (question,) = asyncio.run(questions(requests, None))
+    return question
+
+
+def is_answered(question: Question, approver: Approver) -> bool:
+    """Whether the approver answers by itself: the person who is asked says no."""
+    call = ToolCallPart(question.tool, {**question.args}, question.call_id)
+    return approver.decide(DeferredToolRequests(approvals=[call]), [question]).approvals[question.call_id] is True
+
+
+@pytest.mark.parametrize("path", [*ORDINARY, *RUNS_LATER])
+@pytest.mark.parametrize("way", WAYS)
+def test_accept_edits_answers_that_a_file_changes_and_nothing_else(root: Path, way: str, path: str) -> None:
+    question = question_of(asked(root, way, path))
+    approver = Approver("ask", lambda question: "no", lambda decision: None)
+    approver.accepts_edits = True
+    assert is_answered(question, approver) == (way in STANDING and path in ORDINARY)
+
+
+@pytest.mark.parametrize("path", [*ORDINARY, *RUNS_LATER])
+@pytest.mark.parametrize("way", WAYS)
+def test_what_was_approved_always_covers_no_reason_of_its_own(root: Path, way: str, path: str, tmp_path: Path) -> None:
+    rules = Rules(str(root), tmp_path / "data")
+    for rule in offers(question_of(asked(root, "the option", "notes.txt")), str(root)):
+        rules.add(Always(rule, keep=True))
+    covered = way in (*STANDING, "a predicate") and path in ORDINARY
+    question = question_of(asked(root, way, path))
+    for known in (rules, Rules(str(root), tmp_path / "data")):
+        approver = Approver("ask", lambda question: "no", lambda decision: None, known)
+        assert is_answered(question, approver) == covered
+    # Nor does any interface offer to cover it.
+    assert bool(offers(question, str(root))) == covered
+    (shown,) = questions_of(asked(root, way, path))
+    assert (ALWAYS in [option.option_id for option in choices_of(shown)]) == covered
+
+
+@pytest.mark.parametrize("path", [*ORDINARY, *RUNS_LATER])
+@pytest.mark.parametrize("way", WAYS)
+def test_every_interface_shows_every_reason(root: Path, way: str, path: str) -> None:
+    requests = asked(root, way, path)
+    kinds = {"rule" if way == "a predicate" else "write"}
+    kinds |= {"runs_later"} if path in RUNS_LATER else set()
+    kinds |= {"guard"} if "guard" in way else set()
+    (shown,) = asyncio.run(approval_of(requests, None))["questions"]
+    (heard,) = questions_of(requests)
+    assert {reason["kind"] for reason in shown["reasons"]} == kinds
+    assert {reason.kind for reason in question_of(requests).reasons} == kinds
+    assert {reason.kind for reason in heard.reasons} == kinds
+    assert all((reason.text or reason.kind) in heard.reason for reason in heard.reasons)
+
+
+def test_the_rows_are_what_they_seem(root: Path) -> None:
+    assert len(WAYS) * len((*ORDINARY, *RUNS_LATER)) * 3 == 189
+    assert os.path.realpath(root / "to-hook").endswith("/.git/hooks/pre-push")
