@@ -25,12 +25,18 @@ from tests.plugins_by_hand import plugin
 
 ORDINARY = ("notes.txt", "src/a.py")
 RUNS_LATER = (".git/hooks/pre-commit", "to-hook", "in/hooks/post-merge", ".GIT/config", ".envrc", ".vscode/a", "to-rc")
+
+
+def always(call: ToolCall) -> bool:
+    return True
+
+
 WAYS: dict[str, dict[str, Any]] = {
     "the option": {"config": {"plugins": {"filesystem": {"options": {"require_write_approval": True}}}}},
     "require_approval": {"config": {"plugins": {"filesystem": {"require_approval": "name:write_file"}}}},
     "a rule by name": {"config": {"agent": {"interrupt_on": {"write_file": True}}}},
     "a rule by tag": {"config": {"agent": {"interrupt_on": "write"}}},
-    "a predicate": {"interrupt_on": {"write_file": lambda call: True}},
+    "a predicate": {"interrupt_on": {"write_file": always}},
     "a guard": {"config": {"plugins": {"filesystem": {"options": {"require_write_approval": True}}}}, "guard": "no"},
     "a guard without words": {"config": {"agent": {"interrupt_on": "write"}}, "guard": ""},
 }

@@ -38,6 +38,9 @@ class Shown:
     reasons: frozenset[Reason]
 
 
+Waiting = tuple[list[ModelMessage], str, Shown, str]
+
+
 @dataclass
 class World:
     """One session, what changes around it, and what a person allowed in it."""
@@ -46,9 +49,7 @@ class World:
     price: str = ""
     rule: bool = True
     ran: list[tuple[int, int, str]] = field(default_factory=list[tuple[int, int, str]])
-    waiting: list[tuple[list[ModelMessage], str, Shown, str]] = field(
-        default_factory=list[tuple[list[ModelMessage], str, Shown, str]]
-    )
+    waiting: list[Waiting] = field(default_factory=list[Waiting])
     """Each conversation that waits, also those that are answered already: a client may send any of them again."""
     state: str | None = None
     count: int = 0
