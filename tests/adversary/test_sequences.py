@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -38,7 +38,13 @@ class Shown:
     reasons: frozenset[Reason]
 
 
-Waiting = tuple[list[ModelMessage], str, Shown, str]
+class Waiting(NamedTuple):
+    """A conversation that waits, with the session as it was then."""
+
+    messages: list[ModelMessage]
+    call_id: str
+    shown: Shown
+    state: str
 
 
 @dataclass
@@ -85,7 +91,7 @@ class World:
             about = result.output.metadata[call.tool_call_id]
             x = about.get("args", call.args_as_dict())["x"]
             shown = Shown(x, self.words, frozenset(reasons_of(about)))
-            self.waiting.append((result.all_messages(), call.tool_call_id, shown, self.state))
+            self.waiting.append(Waiting(result.all_messages(), call.tool_call_id, shown, self.state))
         return result
 
     def step(self, what: str, number: Any) -> None:
@@ -103,7 +109,8 @@ class World:
         elif what in ("fork", "rewind") and self.waiting:
             self.state = self.waiting[-1 if what == "fork" else 0][3]
         elif what in ("approve", "rewrite", "deny") and self.waiting:
-            messages, call_id, shown, _ = self.waiting[number % len(self.waiting)]
+            index: int = number % len(self.waiting)
+            messages, call_id, shown, _ = self.waiting[index]
             answer: Any = {"approve": True, "deny": False}.get(what, ToolApproved(override_args={"x": number}))
             grant = (shown, number if what == "rewrite" else shown.x) if what != "deny" else None
             self.run(None, messages, DeferredToolResults(approvals={call_id: answer}))
