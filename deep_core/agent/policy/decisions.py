@@ -250,8 +250,9 @@ class Policy:
         own = (Reason("tool", SAYS["tool"], plugin),) if said is None else reasons_of({"plugin": plugin, **said})
         reasons = [*dict.fromkeys((*before, *own))]
         remember_question(ctx, identity, digests, reasons)
-        about = {**(said or {}), "plugin": plugin, "identity": identity, "reason": words_of(reasons)}
-        return ApprovalRequired({**about, "reasons": [each._asdict() for each in reasons]} if reasons else said)
+        about: dict[str, object] = {"plugin": plugin, "identity": identity, "reason": words_of(reasons)}
+        about["reasons"] = [each._asdict() for each in reasons]
+        return ApprovalRequired({**about, **(said or {}), **about} if reasons else said)
 
     def _answered(self, ctx: Ctx, calls: RunCalls, definition: ToolDefinition, digest: str) -> Question | None:
         """Return the question that a person answered with yes for this call; None unless the session recorded it."""
