@@ -12,7 +12,7 @@ import click
 
 from ..failure import FAILED, USAGE, Failure
 from ..flags import config_option, json_option, plugin_option, verbose_option
-from ..terminal.output import say, say_json
+from ..terminal.output import confirm, say, say_json
 from ..terminal.screen import label, redirect_prints
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def trust(file: Path | None, yes: bool) -> None:
     if taken:
         say(f"It takes from your environment, which may hold keys: {label(', '.join(taken))}")
     if not yes and sys.stdin.isatty():
-        click.confirm(f"Trust {label(str(found.path.resolve()))}?", abort=True)
+        confirm(f"Trust {found.path.resolve()}?")
     try:
         found.trust()
     except OSError as error:
