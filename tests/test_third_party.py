@@ -88,7 +88,7 @@ def test_the_explanation_has_the_documented_form(here: Here) -> None:
     for section in explanation["sections"]:
         assert section.keys() == {"name", "plugin", "chars", "tokens", "live", "locked"}
     for tool in explanation["tools"]:
-        assert tool.keys() == {"name", "plugin", "tokens", "approval", "deferred", "tags"}
+        assert tool.keys() == {"name", "plugin", "tokens", "approval", "deferred", "tags", "source"}
     assert [processor.keys() for processor in explanation["history_processors"]] == [{"name", "plugin", "phase"}]
     assert all(capability.keys() == {"id", "plugin"} for capability in explanation["capabilities"])
     assert explanation["capabilities"][0] == {"id": "deep.policy", "plugin": "deep_core"}

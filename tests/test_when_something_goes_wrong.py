@@ -19,6 +19,7 @@ from deep_sessions.requests import model as guarded
 from deep_sessions.requests.patience import Patience
 from deep_sessions.requests.silence import Watch
 
+from deep_core.plugins import kernel as kernels
 from tests.environments import REPOSITORY
 from tests.failing_doors import DOORS, Door, Way
 from tests.failing_provider import HALF, WIRES, Answer, FailingProvider, Wire, failing_provider
@@ -193,6 +194,14 @@ def find(providers: dict[Wire, FailingProvider], tmp_path_factory: pytest.TempPa
     yield found
     for door in reversed(opened.values()):
         door.close()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_kernel() -> Iterator[None]:
+    """Other tests of this process share a default kernel, which would keep the allow list of these."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "_default", None)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from tests.drawn import sample
 from tests.environments import REPOSITORY, SECTION_PLUGIN, Distribution, Environment, plugin
 
 SUN = plugin("sun")
-CLI = Distribution.of_project(REPOSITORY / "plugins" / "cli")
+CLI, SESSIONS = (Distribution.of_project(REPOSITORY / "plugins" / name) for name in ("cli", "sessions"))
 RAN = "import pathlib; pathlib.Path(__file__).with_name('RAN').touch()\n"
 FORGED = plugin("forged", text=RAN)
 PROGRAM = """
@@ -117,7 +117,7 @@ def test_a_stray_package_in_the_site_directory_shadows_nothing(hostile: Environm
     sample([["plugins", "list", "--json"], ["explain", "--json"], ["doctor", "--json"]], ["explain", "--json"]),
 )
 def test_the_command_line_lists_and_runs_none_of_it(hostile: Environment, command: list[str]) -> None:
-    hostile.install(CLI)
+    hostile.install(CLI, SESSIONS)
     done = hostile.run(hostile.python, "-m", "deep_cli", *command)
     assert "forged" not in done.out
     assert not ran(hostile)

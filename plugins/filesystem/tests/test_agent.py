@@ -172,7 +172,7 @@ def test_the_hooks_contribute_the_toolset_the_slot_and_the_options() -> None:
         asked.append(model)
         return model(include_execute=False)
 
-    context: Any = SimpleNamespace(options=options)
+    context: Any = SimpleNamespace(options=options, idle=lambda hook, unless: None)
     (toolset,) = deep_filesystem.deep_toolsets(context)
     assert isinstance(toolset, FunctionToolset)
     assert (toolset.id, "execute" in toolset.tools) == ("filesystem", False)

@@ -27,7 +27,7 @@ def deep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deep:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("CONFIG", "CACHE", "DATA"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / "home" / name))
-    monkeypatch.setenv("DEEP_PLUGINS_ALLOW", "cli,folders,sessions")
+    monkeypatch.setenv("DEEP_PLUGINS_ALLOW", "cli,folders,sessions,skills")
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setattr("deep_folders.commands._terminal", lambda: True)

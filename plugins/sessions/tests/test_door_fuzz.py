@@ -15,7 +15,7 @@ from anthropic.types import ToolUnionParam as AnthropicTool
 from deep_sessions.door.messages import clean_message
 from deep_sessions.door.values import clean_result
 from google.genai import types as google
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionMessageParam
@@ -216,7 +216,7 @@ def models(faults: list[BaseException]) -> dict[str, Model[Any]]:
     return {
         "openai": OpenAIChatModel("gpt-5.2", provider=OpenAIProvider(openai_client=chat)),
         "responses": OpenAIResponsesModel("gpt-5.2", provider=OpenAIProvider(openai_client=responses)),
-        "anthropic": AnthropicModel("claude-sonnet-4-5", provider=claude, settings={"max_tokens": 1_000}),
+        "anthropic": AnthropicModel("claude-sonnet-4-6", provider=claude, settings={"max_tokens": 1_000}),
         "google": GoogleModel("gemini-2.5-flash", provider=found),
     }
 
@@ -245,6 +245,8 @@ def test_a_request_with_any_history_is_valid_for_its_provider(provider: str, run
         deps = create_default_deps(kernel=plain)
         try:
             result = run(agent.run(prompt or "go on", message_history=history, deps=deps))
+        except NotImplementedError:
+            reject()  # not yet: words for a kind of media that this provider never takes, as a recording for Anthropic
         finally:
             if faults:
                 raise faults[0]

@@ -116,7 +116,9 @@ async def test_a_call_approved_by_elicitation_runs_once(make_agent: Make, things
         result = await client.call_tool("burn", {"path": "a\u200b\x1b[2J"})
     assert (text(result), result.is_error) == ("burn a\u200b\x1b[2J", False)
     assert things.names == ["burn"]
-    assert asked == ["The client calls burn (plugin things)\n  path: a\\u200b\\x1b[2J"]  # nothing hides
+    assert asked == [
+        "The client calls burn (plugin things): the tool asks by itself\n  path: a\\u200b\\x1b[2J"
+    ]  # nothing hides
 
 
 @both
@@ -163,7 +165,7 @@ async def test_what_a_subagent_asks_is_asked_with_its_name(
         task = {"description": "Burn it", "subagent_type": "general-purpose"}
         assert said in text(await client.call_tool("task", task))
     assert {question.splitlines()[0] for question in asked} == {
-        "The subagent general-purpose calls burn (plugin things)"
+        "The subagent general-purpose calls burn (plugin things): the tool asks by itself"
     }
     assert [arguments["path"] for _, arguments in things.ran] == ran
 
