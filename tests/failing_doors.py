@@ -436,12 +436,15 @@ class WorkerDoor(Door):
             await enqueue(self._runner.store, self.session, text)
             await self._work()
 
-        self._loop.run(leave())
+        # A key is read when a model is made, which may be as late as the run.
+        with patch.dict(os.environ, self.provider.env):
+            self._loop.run(leave())
         self._look()
 
     def retry(self) -> None:
         if self._loop.run(self._waits()):
-            self._loop.run(self._work())
+            with patch.dict(os.environ, self.provider.env):
+                self._loop.run(self._work())
         else:  # nobody waits: a person asks for it
             where = ("--session", self.session, "--store", self.store, "--config", self.config)
             how = ("-p", failing_plugin.__file__, "--model", self.provider.model_id)

@@ -507,7 +507,13 @@ def test_its_wheel_in_a_fresh_environment_is_seen_by_an_agent(
     tmp_path: Path, wheels: Mapping[str, Path], plugin: str, kinds: Kinds
 ) -> None:
     environment = Environment.create(tmp_path, kernel=False)
-    needed = {*BELOW, "deep-agent-core", "deep-cli", *(name for kind in kinds for name in NEEDED.get(kind, ()))}
+    needed = {
+        *BELOW,
+        "deep-agent-core",
+        "deep-cli",
+        "deep-sessions",
+        *(name for kind in kinds for name in NEEDED.get(kind, ())),
+    }
     slug = plugin.replace("_", "-")
     unpack([*(wheels[name] for name in sorted(needed)), wheels[f"deep-{slug}"]], environment.site)
 

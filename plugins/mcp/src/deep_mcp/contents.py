@@ -7,13 +7,14 @@ import binascii
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from pydantic_ai.messages import BinaryContent
+if TYPE_CHECKING:
+    from pydantic_ai.messages import BinaryContent
 
 __all__ = ["read_contents", "read_messages", "read_result"]
 
-Parts = list[str | BinaryContent]
+Parts: TypeAlias = "list[str | BinaryContent]"
 _SPACE = re.compile(r"\s+")
 _ODD_CHARS = 2_000
 
@@ -133,6 +134,8 @@ def _file(part: Mapping[str, Any], key: str, kind: str) -> str | BinaryContent:
         return f"[left out: {kind} ({media_type}): its data are not base64]"
     if not content:
         return f"[left out: {kind} ({media_type}): it is empty]"
+    from pydantic_ai.messages import BinaryContent  # `deep mcp list` needs none: half a second
+
     return BinaryContent(content, media_type=media_type)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.capabilities import AbstractCapability
@@ -50,9 +50,9 @@ class Door(AbstractCapability[Any]):
         sent = stored
         if request_context.messages is not ctx.messages:
             sent = _cleaned(request_context.messages, passed.sent, known, done)
-        if any(new is not old for new, old in zip(stored, ctx.messages, strict=True)):
+        if not all(map(is_, stored, ctx.messages)):
             ctx.messages[:] = stored
-        if any(new is not old for new, old in zip(sent, request_context.messages, strict=True)):
+        if not all(map(is_, sent, request_context.messages)):
             request_context.messages = sent
         passed.stored, passed.sent = stored, sent
         _clean_instructions(request_context)
@@ -115,8 +115,9 @@ def _cleaned(
     known: frozenset[str],
     done: dict[int, ModelMessage],
 ) -> list[ModelMessage]:
-    pairs = zip(messages, passed, strict=False)
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))
+    known_ones = min(len(messages), len(passed))
+    # Without a Python call for each message: what is old costs nothing at each request.
+    same = next((at for at, is_same in enumerate(map(is_, messages, passed)) if not is_same), known_ones)
     out = [*messages[:same]]
     for message in messages[same:]:
         if id(message) not in done:
