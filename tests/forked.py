@@ -22,6 +22,7 @@ import tempfile
 import termios
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from multiprocessing import process
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.reduction import DupFd
@@ -71,7 +72,8 @@ class Forked:
     def send_signal(self, number: int) -> None:
         """Send a signal, if it has not ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it ended meanwhile, and the forkserver reaped it
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it as `kill -9` does."""

@@ -172,7 +172,7 @@ def test_a_run_is_watched_steered_and_canceled_by_another_process(deep: Any, act
     ended = events[-1]
     assert isinstance(ended, RunEnded)
     if act == "cancel":
-        assert (ended.status, process.returncode) == ("aborted", 1), problem
+        assert (ended.status, process.returncode) == ("aborted", 130), problem
         assert "cancel" in problem
     else:
         # It comes with the next request, or begins the next run if the run ended first.
