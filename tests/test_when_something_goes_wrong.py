@@ -8,10 +8,12 @@ made of them.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import pytest
 from deep_sessions.requests import breaker
@@ -197,9 +199,12 @@ def find(providers: dict[Wire, FailingProvider], tmp_path_factory: pytest.TempPa
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _own_kernel() -> Iterator[None]:
-    """Other tests of this process share a default kernel, which would keep the allow list of these."""
-    with pytest.MonkeyPatch.context() as patch:
+def _own_process() -> Iterator[None]:
+    """Other tests of this process share a default kernel and an environment, which would keep the allow list of these.
+
+    A door patches the environment as it is within a test, and is closed after the last one.
+    """
+    with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ):
         patch.setattr(kernels, "_default", None)
         yield
 

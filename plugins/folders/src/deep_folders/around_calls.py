@@ -189,7 +189,6 @@ async def _run(seen: _Seen) -> tuple[int, str, str] | str:
         )
     except OSError as error:
         return f"it does not start: {error}; deep folders remove {folder.name}"
-    is_read = False
     try:
         message = json.dumps(seen.message, default=str).encode()
         async with asyncio.timeout(hook.timeout):
@@ -198,7 +197,6 @@ async def _run(seen: _Seen) -> tuple[int, str, str] | str:
                 raise _NotReadable("it has no pipes")
             _, out, err = await asyncio.gather(_give(stdin, message), _read(stdout), _read(stderr))
             await process.wait()
-        is_read = True
         return process.returncode or 0, _decode(out), _decode(err)
     except TimeoutError:
         return f"it took more than {hook.timeout:g} seconds"
@@ -208,10 +206,10 @@ async def _run(seen: _Seen) -> tuple[int, str, str] | str:
         if process.returncode is None:  # too slow, it says too much, or the run was cancelled
             _kill(process.pid)
             await process.wait()
-        if not is_read:
-            # What a hook started may hold its pipes, and a pipe that nobody reads is never at its end.
-            process._transport.close()  # type: ignore # asyncio has no public name for it
-            await asyncio.sleep(0)  # the loop closes the pipes in its next turn
+        # What a hook started may hold its pipes, a pipe that nobody reads is never at its end, and one whose other end
+        # is gone stays open.
+        process._transport.close()  # type: ignore # asyncio has no public name for it
+        await asyncio.sleep(0)  # the loop closes the pipes in its next turn
 
 
 class _NotReadable(Exception):
