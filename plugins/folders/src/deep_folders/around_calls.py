@@ -208,6 +208,8 @@ async def _run(seen: _Seen) -> tuple[int, str, str] | str:
             await process.wait()
         # What a hook started may hold its pipes, a pipe that nobody reads is never at its end, and one whose other end
         # is gone stays open.
+        if process.stdin is not None and process.stdin.transport.get_write_buffer_size():
+            process.stdin.transport.abort()
         process._transport.close()  # type: ignore # asyncio has no public name for it
         await asyncio.sleep(0)  # the loop closes the pipes in its next turn
 
