@@ -445,7 +445,7 @@ class WorkerDoor(Door):
         if self._loop.run(self._waits()):
             with patch.dict(os.environ, self.provider.env):
                 self._loop.run(self._work())
-        else:  # nobody waits: a person asks for it
+        else:  # no job waits: a person asks for it
             where = ("--session", self.session, "--store", self.store, "--config", self.config)
             how = ("-p", failing_plugin.__file__, "--model", self.provider.model_id)
             self._shown += deep(self.folder, "run", "--retry", *where, *how, env=self.provider.env)

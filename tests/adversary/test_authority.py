@@ -1,4 +1,4 @@
-"""Rights that somebody did not get: through subagents, hints, agents of folders, and MCP clients."""
+"""Rights that were not given: through subagents, hints, agents of folders, and MCP clients."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ PLACES = (
     "skills/a/.hidden",
     "sitecustomize.py",
 )
-"""Files that a copy has, or that nobody looks at."""
+"""Files that a copy has, or that are not looked at."""
 
 
 def _write(path: Path) -> None:

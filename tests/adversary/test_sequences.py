@@ -115,10 +115,10 @@ class World:
             grant = (shown, number if what == "rewrite" else shown.x) if what != "deny" else None
             self.run(None, messages, DeferredToolResults(approvals={call_id: answer}))
         for x, words, price in self.ran[before:]:
-            assert grant is not None, "it ran, and nobody had said yes"
+            assert grant is not None, "it ran without a yes"
             assert x == grant[1], "it ran with other arguments"
             assert grant[0].words == words, "it ran after the tool had changed"
-            assert not price or Reason("guard", price, "guard") in grant[0].reasons, "nobody saw its reason"
+            assert not price or Reason("guard", price, "guard") in grant[0].reasons, "its reason was not shown"
         assert len(self.ran) <= before + 1
 
 

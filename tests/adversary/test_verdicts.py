@@ -41,7 +41,7 @@ ROWS: dict[str, tuple[str, type[Ask | Deny] | None]] = {
     "denies and adds words": (f"print('{DENY} and more')", Deny),
     "denies in single quotes": ("""print("{'decision': 'block'}")""", Deny),
     "denies in capitals": ("""print('{"decision": "DENY"}')""", Deny),
-    "decides what nobody knows": ("""print('{"decision": "denied"}')""", Deny),
+    "decides something unknown": ("""print('{"decision": "denied"}')""", Deny),
     "decides a number": ("""print('{"decision": 0}')""", Deny),
     "decides a list": ("""print('{"decision": ["block"]}')""", Deny),
     "says two things": ("""print('{"decision": "block", "decision": "approve"}')""", Deny),

@@ -309,7 +309,7 @@ class DeepAgentDeps(Generic[App]):
 
     def __setattr__(self, name: str, value: Any) -> None:
         # By hand, because plugins name the slots: each kernel has others, so no class can have them as properties, and
-        # a frozen class would refuse `deps.backend = …` too. What it stops was done, and nobody was told: as an
+        # a frozen class would refuse `deps.backend = …` too. What it stops was done silently: as an
         # attribute `deps.todos = […]` hid the slot from the plugin, a misspelt name was never read, and a UI adapter
         # put what the browser sent in the place of every slot.
         if name == "state" and not isinstance(value, SessionState):

@@ -20,7 +20,7 @@ def anyio_backend() -> str:
 
 
 class Renewing(MemoryStore):
-    """Counts the renewals, and fails in each if it is told how."""
+    """Counts the renewals; each raises the given error, if any."""
 
     def __init__(self, error: Exception | None = None) -> None:
         super().__init__()

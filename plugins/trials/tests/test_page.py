@@ -29,20 +29,20 @@ class Tags(HTMLParser):
 
 def rows_in(folder: Path) -> list:
     rows = [
-        row("a", store="sqlite:///work/a/session.db", note=HOSTILE),
-        row(HOSTILE, passed=False, store="sqlite:///work/b/session.db", scores={HOSTILE: 0.5}),
-        row("a", agent="other", passed=False, end="timeout", store="sqlite:///work/c/session.db"),
-        row("a", agent="other", n=2, store="sqlite:///work/d/session.db"),
+        row("a", store="sqlite:///kept/a/session.db", note=HOSTILE),
+        row(HOSTILE, passed=False, store="sqlite:///kept/b/session.db", scores={HOSTILE: 0.5}),
+        row("a", agent="other", passed=False, end="timeout", store="sqlite:///kept/c/session.db"),
+        row("a", agent="other", n=2, store="sqlite:///kept/d/session.db"),
     ]
     for name in "ab":
-        (folder / "work" / name).mkdir(parents=True)
+        (folder / "kept" / name).mkdir(parents=True)
         messages = [
             {"kind": "user", "text": HOSTILE},
             {"kind": "call", "tool": HOSTILE, "args": {HOSTILE: HOSTILE}, "outcome": "success", "result": "x" * 9_000},
             {"kind": "agent", "text": HOSTILE},
         ]
         said = {"answer": HOSTILE, "messages": messages}
-        (folder / "work" / name / "transcript.json").write_text(json.dumps(said), encoding="utf-8")
+        (folder / "kept" / name / "transcript.json").write_text(json.dumps(said), encoding="utf-8")
     return rows
 
 

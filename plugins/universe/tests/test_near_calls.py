@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from deep_universe.calls import InvalidCall, ToolCall
 from deep_universe.drivers import default_drivers
-from deep_universe.drivers.mending import mend
+from deep_universe.drivers.repairing import repair
 from deep_universe.drivers.text import TextDriver
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -195,7 +195,7 @@ def test_where_a_meaning_would_be_guessed_the_model_is_asked_again(driver: str, 
 )
 def test_what_is_quoted_or_names_no_offered_tool_stays_text(driver: str, text: str) -> None:
     if driver == "llama" and "rm" in text:
-        return  # its own form: the model is told that there is no such tool
+        return  # its own form: the model reads that there is no such tool
     assert found(driver, text) == []
     scanner = DRIVERS[driver].scanner(TOOLS)
     assert "".join(item for item in [*scanner.feed(text), *scanner.finish()] if isinstance(item, str)) == text
@@ -228,14 +228,14 @@ objects = st.dictionaries(st.text("abc_", min_size=1, max_size=3), plain, max_si
 @settings(max_examples=examples(300))
 @given(objects)
 def test_mend_reads_json_as_json_does(value: Any) -> None:
-    assert mend(json.dumps(value)) == value
-    assert mend(json.dumps(value, indent=2).replace("\n}", ",\n}") if value else "{}") == value
+    assert repair(json.dumps(value)) == value
+    assert repair(json.dumps(value, indent=2).replace("\n}", ",\n}") if value else "{}") == value
 
 
 @settings(max_examples=examples(300))
 @given(objects)
 def test_mend_reads_what_python_prints(value: Any) -> None:
-    assert mend(repr(value).replace("\\\\", "\\u005c")) == value
+    assert repair(repr(value).replace("\\\\", "\\u005c")) == value
 
 
 @settings(max_examples=examples(500))
@@ -244,7 +244,7 @@ def test_a_cut_in_the_middle_is_never_mended_into_other_arguments(value: Any, da
     text = json.dumps({"name": "f", "arguments": value})
     cut = text[: data.draw(st.integers(0, len(text) - 1))]
     try:
-        found = mend(cut)
+        found = repair(cut)
     except ValueError:
         return
     assert found == {"name": "f", "arguments": value}

@@ -41,7 +41,7 @@ class Repeats(WrapperToolset[Any]):
 
 
 class OtherId(WrapperToolset[Any]):
-    """Makes the call under another id, which nobody approved."""
+    """Makes the call under another id, which was not approved."""
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]

@@ -402,7 +402,7 @@ def test_only_one_module_of_the_command_line_prints() -> None:
 def test_the_kernel_and_the_plugins_do_not_print() -> None:
     """But DEEP_TRACE, one of the places above. Plugins' commands print through `deep_cli.say`.
 
-    The files of a suite's task are not ours to run: an agent is told to make them print.
+    The files of a suite's task are not ours to run: their instruction says that they print.
     """
     sources = [REPOSITORY / "deep_core", *(REPOSITORY / "plugins").glob("*/src")]
     found = {

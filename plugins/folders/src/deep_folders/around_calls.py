@@ -206,7 +206,7 @@ async def _run(seen: _Seen) -> tuple[int, str, str] | str:
         if process.returncode is None:  # too slow, it says too much, or the run was cancelled
             _kill(process.pid)
             await process.wait()
-        # What a hook started may hold its pipes, a pipe that nobody reads is never at its end, and one whose other end
+        # What a hook started may hold its pipes, an unread pipe never ends, and one whose other end
         # is gone stays open.
         if process.stdin is not None and process.stdin.transport.get_write_buffer_size():
             process.stdin.transport.abort()

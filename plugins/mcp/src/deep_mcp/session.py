@@ -66,7 +66,7 @@ class _Dispatcher(JSONRPCDispatcher[Any]):
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **more: Any
     ) -> dict[str, Any]:
-        """Send a request, and mend the result."""
+        """Send a request, and repair its result."""
         raw: Any = await super().send_raw_request(method, params, opts, **more)
         if method in WHOLE and raw.get("resultType") in (None, "complete"):
             kept = {key: raw[key] for key in ("resultType", "ttlMs", "cacheScope") if key in raw}

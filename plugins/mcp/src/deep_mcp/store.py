@@ -67,7 +67,7 @@ class Store:
             self._slow_path(config).unlink(missing_ok=True)
             with self._lock:
                 seen = self._seen()
-                if seen.pop(config.name, None) is not None:
+                if seen.pop(_key(config), None) is not None:
                     _write(self._seen_path(), json.dumps(seen, indent=1, sort_keys=True))
         except OSError:
             return
@@ -76,25 +76,22 @@ class Store:
         """Return the tools that are not those that were seen first, or last accepted.
 
         Tools that are new, or all of a server that is new, count as seen from now on. A server of another configuration
-        has other tools, whatever they say.
+        is another server: two projects may have one of a name, and whoever may configure it is asked for that.
         """
         with self._lock:
             seen = self._seen()
-            entry = seen.get(config.name, {})
-            if entry.get("config", config.digest) != config.digest:
-                return tuple(t.name for t in listing.tools)
-            known: dict[str, str] = entry.get("tools", {})
+            known: dict[str, str] = seen.get(_key(config), {}).get("tools", {})
             changed = tuple(t.name for t in listing.tools if known.get(t.name, t.digest) != t.digest)
             now = {**{t.name: t.digest for t in listing.tools}, **known}
             if now != known:
-                self._keep_seen({**seen, config.name: {"config": config.digest, "tools": now}})
+                self._keep_seen({**seen, _key(config): {"tools": now}})
         return changed
 
     def accept(self, config: ServerConfig, listing: Listing) -> None:
         """Remember that a person has seen these descriptions."""
         with self._lock:
             tools = {t.name: t.digest for t in listing.tools}
-            self._keep_seen({**self._seen(), config.name: {"config": config.digest, "tools": tools}})
+            self._keep_seen({**self._seen(), _key(config): {"tools": tools}})
 
     def log_path(self, name: str) -> Path:
         """Return the file of a server's stderr."""
@@ -110,7 +107,7 @@ class Store:
     def _listing_path(self, config: ServerConfig) -> Path:
         folder = self._cache() / "listings"
         folder.mkdir(parents=True, exist_ok=True)
-        return folder / f"{config.name}-{config.digest}.json"
+        return folder / f"{_key(config)}.json"
 
     def _slow_path(self, config: ServerConfig) -> Path:
         return self._listing_path(config).with_suffix(".slow")
@@ -133,6 +130,10 @@ class Store:
             _write(self._seen_path(), json.dumps(seen, indent=1, sort_keys=True))
         except OSError:
             return
+
+
+def _key(config: ServerConfig) -> str:
+    return f"{config.name}-{config.digest}"
 
 
 def _write(path: Path, text: str) -> None:

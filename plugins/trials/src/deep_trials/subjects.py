@@ -43,7 +43,7 @@ class Place:
         workspace: its files; the current directory.
         store: the URL of its session store.
         session: the id of its session.
-        instruction: what the agent is told.
+        instruction: the prompt.
         file: limits and policy.
         model: the model's id; None takes the agent's own.
         config: a configuration, for deep's own agent.

@@ -92,7 +92,7 @@ class Task:
     Attributes:
         name: the folder's name.
         folder: where it was read.
-        instruction: what the agent is told.
+        instruction: the prompt.
         file: `task.toml`.
         files: what the workspace holds at first.
         tests: what judges, copied beside the workspace once the agent has stopped.

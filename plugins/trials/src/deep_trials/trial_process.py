@@ -46,7 +46,7 @@ class _Teller:
 
 
 def _die_with_parent() -> None:
-    """End when the harness does, also after `kill -9`: a trial that nobody awaits must not go on."""
+    """End when the harness does, also after `kill -9`: a trial without its harness must end."""
     parent = os.getppid()
 
     def watch() -> None:

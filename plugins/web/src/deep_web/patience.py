@@ -1,4 +1,4 @@
-"""Connections on which nobody asks anything: they end, and there are only so many of them."""
+"""Connections without a request: they end, and their number is bounded."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class RunReport(Report):
     """The result of one task.
 
     Attributes:
-        status: `done`; `truncated` or `filtered` (the last answer is not whole); `waiting` (nobody could be asked for
+        status: `done`; `truncated` or `filtered` (the last answer is not whole); `waiting` (no one could answer
             an approval, so the call or the plan was not carried out); `refused` (an approval was denied); `failed` (the
             run ended with an error); `cancelled` (someone stopped it).
         output: the model's last answer, "" if the run failed.

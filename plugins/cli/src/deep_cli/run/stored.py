@@ -67,7 +67,7 @@ class StoredSession:
         """How the last request ended."""
 
     async def take_up(self) -> None:
-        """Let the folder have the session if nobody owns it yet, as one that was queued.
+        """Give the folder a session without an owner, as one that was queued.
 
         Raises:
             Failure: the session is another folder's, or another owner's.

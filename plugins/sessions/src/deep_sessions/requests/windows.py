@@ -66,7 +66,7 @@ def known_window(model: Model[Any]) -> Window | None:
 
 
 async def find_window(model: Model[Any], cache: Folder | None = None) -> Window | None:
-    """Return the window of a model; ask its server if nobody has.
+    """Return the window of a model; ask its server once.
 
     Args:
         model: the model.

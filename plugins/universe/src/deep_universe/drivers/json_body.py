@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from ..calls import BareInput, InvalidCall, ToolCall
-from .mending import mend
+from .repairing import repair
 from .scanner import RAW_LIMIT, Body, Head, partial_pattern
 
 __all__ = [
@@ -110,7 +110,7 @@ def load_near(text: str) -> object:
         try:
             fenced = FENCED.fullmatch(text.strip())
             # Written again and read strictly: what `load` refuses stays refused.
-            return load(json.dumps(mend(fenced[1] if fenced else text), ensure_ascii=False))
+            return load(json.dumps(repair(fenced[1] if fenced else text), ensure_ascii=False))
         except (ValueError, RecursionError):
             pass
         raise
@@ -340,7 +340,7 @@ class Markers:
 
     Arguments:
         opener: what opens the next call: a call that reaches it was never closed.
-        closer: what closes a call, or all that does, as an indented fence: the first stands in what the model is told.
+        closer: what closes a call, or all that does, as an indented fence: the first stands in the model's instructions.
         parse: reads the head and the text between the markers.
         own: matches the start of a body of this dialect.
         heads: what may stand before the JSON, the first that matches.

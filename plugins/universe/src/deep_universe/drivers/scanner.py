@@ -214,7 +214,7 @@ class Scanner:
 
     Arguments:
         grammar: what to look for.
-        offered: the tools that may be called; None if nobody knows, and then only markup counts.
+        offered: the tools that may be called; None if unknown, and then only markup counts.
     """
 
     def __init__(self, grammar: Grammar, offered: OfferedTools | None = None) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, Final, cast
 
-__all__ = ["mend"]
+__all__ = ["repair"]
 
 DEEPEST: Final = 200
 """Brackets inside brackets."""
@@ -24,7 +24,7 @@ SURPLUS: Final = re.compile(r"[\s}\],;]*+\Z")
 """What may follow whole JSON: a bracket too many, or a comma."""
 
 
-def mend(text: str) -> object:
+def repair(text: str) -> object:
     """Read JSON with slips that leave one meaning.
 
     These are: a comma before a closing bracket, single quotes and Python's words, names without quotes, doubled braces
