@@ -340,7 +340,7 @@ class Markers:
 
     Arguments:
         opener: what opens the next call: a call that reaches it was never closed.
-        closer: what closes a call, or all that does, as an indented fence: the first stands in the model's instructions.
+        closer: what closes a call, or all that does, as an indented fence: the instructions have the first.
         parse: reads the head and the text between the markers.
         own: matches the start of a body of this dialect.
         heads: what may stand before the JSON, the first that matches.
