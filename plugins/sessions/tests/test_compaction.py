@@ -26,6 +26,7 @@ from deep_sessions.entries import encode
 from deep_sessions.requests import windows
 from deep_sessions.requests.overflow import tokens_of
 from pydantic_ai import DeferredToolResults
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -192,6 +193,7 @@ async def test_an_overflow_that_compaction_cannot_mend_names_the_largest_parts(s
 # -- by hand -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(not hasattr(AbstractCapability, "prepare_model_request"), reason="needs Pydantic AI 2.64")
 async def test_compact_makes_the_stored_conversation_shorter_and_keeps_what_was_asked_for(store: SessionStore) -> None:
     provider = Provider()
     async with Sessions(await agent_of(provider, store)) as sessions:
@@ -216,6 +218,7 @@ async def test_compact_makes_the_stored_conversation_shorter_and_keeps_what_was_
     assert "Note 0" in str([entry.data for entry in await store.entries("s")])  # the journal keeps what was there
 
 
+@pytest.mark.skipif(not hasattr(AbstractCapability, "prepare_model_request"), reason="needs Pydantic AI 2.64")
 async def test_compact_after_a_failure_leaves_what_retry_goes_on_from(store: SessionStore) -> None:
     fails = [ModelHTTPError(401, "m")]
     put: list[int] = []
@@ -241,6 +244,7 @@ async def test_compact_after_a_failure_leaves_what_retry_goes_on_from(store: Ses
     assert (result.status, result.message, put) == ("completed", "Done.", [1])
 
 
+@pytest.mark.skipif(not hasattr(AbstractCapability, "prepare_model_request"), reason="needs Pydantic AI 2.64")
 async def test_compact_after_a_first_request_that_failed_leaves_its_message(store: SessionStore) -> None:
     fails: list[Exception] = []
     provider = Provider(lambda messages: fails.pop() if fails else "Noted.")
@@ -256,6 +260,7 @@ async def test_compact_after_a_first_request_that_failed_leaves_its_message(stor
     assert sum("Go." in text for text in said((await load_session(store, "s")).messages())) == 1
 
 
+@pytest.mark.skipif(not hasattr(AbstractCapability, "prepare_model_request"), reason="needs Pydantic AI 2.64")
 async def test_compact_says_why_it_does_nothing(store: SessionStore) -> None:
     provider = Provider()
     agent = await agent_of(provider, store)
@@ -270,6 +275,7 @@ async def test_compact_says_why_it_does_nothing(store: SessionStore) -> None:
     assert len((await load_session(store, "s")).messages()) == 2
 
 
+@pytest.mark.skipif(not hasattr(AbstractCapability, "prepare_model_request"), reason="needs Pydantic AI 2.64")
 async def test_compact_that_fails_changes_nothing(store: SessionStore) -> None:
     provider = Provider()
     agent = await agent_of(provider, store)
@@ -282,6 +288,17 @@ async def test_compact_that_fails_changes_nothing(store: SessionStore) -> None:
     assert await store.entries("s") == before
 
 
+@pytest.mark.skipif(hasattr(AbstractCapability, "prepare_model_request"), reason="needs Pydantic AI below 2.64")
+async def test_compact_says_which_pydantic_ai_it_needs(store: SessionStore) -> None:
+    provider = Provider()
+    agent = await agent_of(provider, store)
+    await agent.run("Hi.", session_id="s")
+    with pytest.raises(NotCompacted, match=r"needs Pydantic AI 2\.64"):
+        await agent.compact("s")
+    assert len(provider.asked) == 1
+
+
+@pytest.mark.skipif(not hasattr(AbstractCapability, "prepare_model_request"), reason="needs Pydantic AI 2.64")
 async def test_compact_does_not_pass_calls_that_wait_or_an_interrupted_run(store: SessionStore) -> None:
     def answer(messages: list[ModelMessage]) -> Answer:
         return [ToolCallPart("put", {"n": 1}, "c1")] if said(messages)[-1] == "Go." and len(messages) < 7 else "Noted."

@@ -32,6 +32,9 @@ __all__ = ["Compacted", "compact"]
 
 NO_PLUGIN = "no plugin here makes conversations shorter: pip install deep-summarization"
 TOO_SHORT = "there is nothing to compact yet"
+TOO_OLD = "to compact by hand needs Pydantic AI 2.64 or newer: pip install --upgrade pydantic-ai-slim"
+IS_NEW = hasattr(AbstractCapability, "prepare_model_request")
+"""Whether a hook comes after all that prepare a request: without one, the run cannot end before it asks the model."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,8 @@ async def compact(
     check_decided(state)
     if len(state.histories) > 1 or (state.run is not None and state.run.status == "running"):
         raise UsageError(f"session {session_id} has a run that was interrupted: resume it, or stop it, first")
+    if not IS_NEW:
+        raise NotCompacted(TOO_OLD)
     old, rest = _parted(state)
     if len(old) < 2:
         raise NotCompacted(TOO_SHORT)
