@@ -9,7 +9,7 @@ import random
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -87,22 +87,24 @@ def weather_of(made: list[str]) -> Tool:
     return Tool(get_weather)
 
 
-async def served(address: str) -> ServedModel:
+@pytest.fixture
+async def model(address: str) -> AsyncIterator[ServedModel]:
     model = ServedModel("smollm2", address, "none", "llama.cpp")
     facts = await find_facts(model)
     assert facts is not None
     model.facts = facts
-    return model
+    yield model
+    await model.client.close()  # it would keep its connections beyond this test's event loop
 
 
-async def test_the_server_says_what_it_is(address: str) -> None:
-    facts = (await served(address)).facts
+async def test_the_server_says_what_it_is(model: ServedModel) -> None:
+    facts = model.facts
     assert (facts.server.kind, facts.window, facts.has_tools) == ("llama.cpp", WINDOW, False)
 
 
 @pytest.mark.parametrize(("constrain", "least"), [("always", 0.6), ("never", 0.0)])
-async def test_calls_are_made(address: str, constrain: Any, least: float, record_property: Any) -> None:
-    model, good = await served(address), 0
+async def test_calls_are_made(model: ServedModel, constrain: Any, least: float, record_property: Any) -> None:
+    good = 0
     for number in range(CALLS):
         city, made = CITIES[number % len(CITIES)], list[str]()
         asks = Agent(
