@@ -22,6 +22,8 @@ SAID = {
     "trials:hasty": "smoke: 2 tasks, 4 trials",
     "openai:gpt-5.2": "2 of 2",
     "compare first second": "tasks",
+    "record smoke": "deep eval replay smoke.jsonl plays them",
+    "replay smoke.jsonl": "2 of 2 trials as recorded",
     "validate ./suite": "1 of 1 tasks are good",
     "ablate": "solved only with it",
 }

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
     from deep_core import PluginContext
 
+    from .finding import find_suite
     from .options import TrialsOptions
     from .rows import Row, read_rows
     from .solving import Solved, solve
-    from .suites import Suite, find_suite, load_suite
+    from .suites import Suite, load_suite
     from .tasks import Task, load_task
 
 __all__ = [
@@ -40,10 +41,11 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "finding": ["find_suite"],
         "options": ["TrialsOptions"],
         "rows": ["Row", "read_rows"],
         "solving": ["Solved", "solve"],
-        "suites": ["Suite", "find_suite", "load_suite"],
+        "suites": ["Suite", "load_suite"],
         "tasks": ["Task", "load_task"],
     },
 )

@@ -100,7 +100,10 @@ def suites() -> None:
 @output_option
 @click.pass_context
 def run(ctx: click.Context, suite_name: str, **options: Any) -> None:
-    """Run the tasks of SUITE, a name or a folder, and show how many each agent solves.
+    """Run the tasks of SUITE, and show how many each agent solves.
+
+    SUITE is a name, a folder, or a file of BFCL's single-turn entries. The suite calls has four such files, of an
+    installed package: pip install --no-deps bfcl-eval.
 
     A trial is a process with a workspace, a home and a session of its own. Calls that ask are denied unless the task
     approves them. Killed or stopped, the same command with --out goes on with what is left.
@@ -124,7 +127,7 @@ def _suite(name: str, kernel: Kernel, tasks: Sequence[str] = ()) -> Suite:
     from deep_core.plugin_api import suggest
 
     from .errors import SuiteError
-    from .suites import find_suite
+    from .finding import find_suite
 
     suite = find_suite(name, kernel)
     if suite.file.tasks and (changed := [*suite.changed()]):
@@ -151,10 +154,14 @@ def _run(
 ) -> tuple[Outcome, Path]:
     from .runs import jobs_of
 
-    folder = out or Path("trials") / f"{suite.name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder = _folder(out, suite.name)
     for model in {each.model for each in chosen if each.model}:
         load_key(model)
     return _all(jobs_of(suite, chosen, n), folder, at_once, _budget(budget), retry), folder
+
+
+def _folder(out: Path | None, name: str) -> Path:
+    return out or Path("trials") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def _all(jobs: Sequence[Job], folder: Path, at_once: int, budget: Budget | None, retry: Sequence[Any]) -> Outcome:
@@ -248,7 +255,8 @@ def validate(ctx: click.Context, suite_name: str, write: bool, times: int, at_on
 
     Exit code: 0 all tasks are good, 1 some are not.
     """
-    from .suites import find_suite, write_hashes
+    from .finding import find_suite
+    from .suites import write_hashes
     from .validating import validate_suite
 
     with _failures():
@@ -367,6 +375,88 @@ def _check_plugins(names: Sequence[str], kernel: Kernel) -> None:
     for name in names:
         if name not in kernel.active:
             raise Failure(f"--plugin {name}: {kernel.describe(name)}", USAGE)
+
+
+@evaluate.command("record")
+@click.argument("suite_name", metavar="SUITE")
+@click.argument("cassette", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@model_option
+@agent_option
+@n_option
+@jobs_option
+@budget_option
+@out_option
+@task_option
+@click.pass_context
+def record(ctx: click.Context, suite_name: str, cassette: Path, **options: Any) -> None:
+    """Run SUITE, and write what the models answered to FILE, so that `replay` needs neither key nor network.
+
+    Values of variables that are named like keys are left out of FILE. Trials that a time-out, a provider or the
+    harness ended are not in it.
+
+    Exit code: as of run.
+    """
+    from dataclasses import replace
+
+    from .cassettes import write_cassette
+    from .choosing import contenders, named
+    from .runs import RECORD, jobs_of
+
+    with _failures():
+        with Kernel() as kernel:
+            suite = _suite(suite_name, kernel, options["tasks"])
+            chosen = contenders(suite, options["agents"], options["models"], named(kernel))
+        for model in {each.model for each in chosen if each.model}:
+            load_key(model)
+        folder = _folder(options["out"], suite.name)
+        jobs = [replace(job, tape=RECORD) for job in jobs_of(suite, chosen, options["n"])]
+        outcome = _all(jobs, folder, options["at_once"], _budget(options["budget"]), ())
+        kept = write_cassette(cassette, suite_name, jobs, outcome.rows, folder)
+    _show(outcome, folder, "text")
+    say(f"\n{cassette}  {kept} of {len(outcome.rows)} trials; deep eval replay {cassette} plays them")
+    ctx.exit(_code(outcome))
+
+
+@evaluate.command("replay")
+@click.argument("cassette", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE")
+@click.option("--suite", "suite_name", metavar="SUITE", help="Its suite, if it is no longer where it was recorded.")
+@jobs_option
+@out_option
+@task_option
+@click.option(
+    "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How it is printed."
+)
+@click.pass_context
+def replay(ctx: click.Context, cassette: Path, suite_name: str | None, output: str, **options: Any) -> None:
+    """Run the trials of FILE again with its recorded answers: the whole agent, without a key and without a network.
+
+    A trial whose prompt or tools are not the recorded ones ends, and names the plugins that changed them: record it
+    again.
+
+    Exit code: 0 all trials end as they were recorded, 1 some do not.
+    """
+    from .cassettes import difference_lines, differences, jobs_to_play, read_cassette
+    from .reports import as_json
+
+    with _failures():
+        tape = read_cassette(cassette)
+        with Kernel() as kernel:
+            suite = _suite(suite_name or tape.suite, kernel)
+        only = options["tasks"]
+        jobs = [job for job in jobs_to_play(tape, suite) if not only or job.task.name in only]
+        if not jobs:
+            raise Failure(f"{cassette} has no trial{' of that task' if only else ''}", USAGE)
+        folder = _folder(options["out"], f"replay-{suite.name}")
+        outcome = _all(jobs, folder, options["at_once"], None, ())
+        found = differences(tape.rows, outcome.rows)
+    if output == "json":
+        said = as_json(outcome.rows, outcome.end, outcome.left, str(folder))
+        say_json({**said, "differences": [vars(each) for each in found]})
+    else:
+        _show(outcome, folder, "text")
+        same = len(outcome.rows) - len(found)
+        say("\n".join(["", *(difference_lines(found) if found else ()), f"{same} of {len(jobs)} trials as recorded"]))
+    ctx.exit(INTERRUPTED if outcome.end == "stopped" else 1 if found else 0)
 
 
 @evaluate.command("report")

@@ -23,15 +23,18 @@ from .grading import Verdict, grade
 from .isolation import Ended, View, run_alone
 from .rows import End, Row, TrialsFile, read_rows
 from .suites import Suite
+from .tapes import compact
 from .tasks import Task
 from .workspaces import write_tree
 
-__all__ = ["Contender", "Job", "Outcome", "jobs_of", "run_job", "run_jobs"]
+__all__ = ["RECORD", "TAPE", "Contender", "Job", "Outcome", "jobs_of", "run_job", "run_jobs"]
 
 START = 60.0
 """Seconds that a trial's process may need to start and to report, beside the agent's own time."""
 MAX_NAME = 60
 STARTED = "run.json"
+TAPE = "tape.json"
+RECORD: Mapping[str, Any] = {"record": True}
 
 
 @dataclass(frozen=True)
@@ -57,12 +60,22 @@ class Contender:
 
 @dataclass(frozen=True)
 class Job:
-    """One trial to run."""
+    """One trial to run.
+
+    Attributes:
+        suite: the suite.
+        task: the task.
+        contender: what is measured.
+        n: 1 for the first trial of the task.
+        tape: `{"record": True}` records what models answer, into `tape.json` of its folder; a tape is played, without
+            a network; None asks models as ever.
+    """
 
     suite: Suite
     task: Task
     contender: Contender
     n: int
+    tape: Mapping[str, Any] | None = None
 
     @property
     def key(self) -> tuple[str, str, str, str, int]:
@@ -213,9 +226,11 @@ async def run_job(job: Job, folder: Path, *, usd: float | None = None) -> Row:
     began = time.monotonic()
     ended = await _run_process(job, folder, place, usd)
     seconds = time.monotonic() - began
-    said, tokens = _said(ended)
+    said, tokens, taped = _said(ended)
     report: dict[str, Any] = said.get("result", {})
     shutil.rmtree(place / "tmp", ignore_errors=True)
+    if job.tape == RECORD:
+        _write(place / TAPE, compact(taped))
     _write(place / "transcript.json", {"answer": report.get("answer", ""), "messages": report.get("transcript", [])})
     end, note = _end(ended, said, place / "log.txt")
     verdict = Verdict(False, {}, note)
@@ -272,11 +287,18 @@ async def _run_process(job: Job, folder: Path, place: Path, usd: float | None) -
         "script": task.solution.script if contender.model.startswith("trials:") else None,
         "usd": usd,
         "seconds": seconds,
+        "tape": job.tape,
+        "functions": [*task.functions],
     }
-    hidden = [folder, *(each.folder.resolve() for each in job.suite.tasks)]
+    hidden = [folder, *dict.fromkeys(each.folder.resolve() for each in job.suite.tasks)]
     return await run_alone(
         [sys.executable, "-P", "-m", "deep_trials.trial_process", "{fd}"],
-        view=View(writable=[place], hidden=hidden, readable=[Path.cwd()] if ":" in contender.agent else []),
+        view=View(
+            writable=[place],
+            hidden=hidden,
+            readable=[Path.cwd()] if ":" in contender.agent else [],
+            network=job.tape in (None, RECORD),
+        ),
         cwd=place / "workspace",
         env=_environment(place),
         stdin=json.dumps(said).encode(),
@@ -299,10 +321,11 @@ def _versions() -> dict[str, str]:
     return {name: version for name, version in sorted(found.items()) if name.startswith("deep-") or name in wanted}
 
 
-def _said(ended: Ended) -> tuple[dict[str, Any], list[list[int]]]:
-    """Return what a trial's process said last, and the tokens of each answer."""
+def _said(ended: Ended) -> tuple[dict[str, Any], list[list[int]], list[dict[str, Any]]]:
+    """Return what a trial's process said last, the tokens of each answer, and the recorded answers."""
     last: dict[str, Any] = {}
     tokens: list[list[int]] = []
+    taped: list[dict[str, Any]] = []
     for line in ended.said.splitlines():
         try:
             said = cast("dict[str, Any]", json.loads(line))
@@ -310,9 +333,11 @@ def _said(ended: Ended) -> tuple[dict[str, Any], list[list[int]]]:
             continue
         if "tokens" in said:
             tokens.append(said["tokens"])
+        elif "taped" in said:
+            taped.append(said["taped"])
         else:
             last = said
-    return last, tokens
+    return last, tokens, taped
 
 
 _CODES: Mapping[str, End] = {"run_timed_out": "timeout", "limit_exceeded": "limit", "internal_error": "tool_error"}

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import os
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tool_expressions import DEFAULT_TAG, ToolFacts
 
-from deep_core import Kernel, create_default_deps, hookimpl
+from deep_core import ConfigError, Kernel, create_default_deps, hookimpl
 from deep_core.plugin_api import DeepCapability, as_expression
 
 from .errors import AgentNotFound
+from .tapes import Player, Recorder
 from .tasks import TaskFile
 
 if TYPE_CHECKING:
     from deep_sessions import AgentError, RunResult
     from pydantic_ai import Agent, DeferredToolRequests
+    from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
     from pydantic_ai.tools import DeferredToolResults
+    from pydantic_ai.toolsets import AbstractToolset
     from pydantic_ai.usage import RunUsage
     from pydantic_ai.workspaces import WorkspaceBackend
+
+    from deep_core import AgentConfig
 
 
 __all__ = ["Finished", "Place", "Subject", "find_subject", "run_subject"]
@@ -51,6 +54,8 @@ class Place:
         hide: a tool expression: tools that are not offered; None for none.
         usd: US dollars that are left of the budget; None without one.
         seconds: its time.
+        tape: what records the models' answers, or plays recorded ones.
+        functions: the only tools that are offered; the first calls of them end the run.
     """
 
     workspace: Path
@@ -64,6 +69,8 @@ class Place:
     hide: str | None = None
     usd: float | None = None
     seconds: float = 600.0
+    tape: Recorder | Player | None = None
+    functions: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -95,22 +102,24 @@ class Subject(Protocol):
         ...
 
 
-def find_subject(name: str) -> object | None:
-    """Return the object of `module:attribute`; None for deep's own agent.
+def find_subject(name: str, folder: str | None = None) -> object | None:
+    """Return the object of `module:attribute` or `file.py:attribute`; None for deep's own agent.
+
+    Args:
+        name: the name.
+        folder: in which `deep eval` was typed: its modules and files are found.
 
     Raises:
-        AgentNotFound: there is no such module or attribute.
+        AgentNotFound: there is no such module, file or attribute.
     """
     if ":" not in name:
         return None
-    module, _, attribute = name.partition(":")
+    from deep_sessions import find_object
+
     try:
-        found: object = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise AgentNotFound(f"--agent {name}: {error}") from error
-    return found
+        return find_object(name, folder)
+    except ConfigError as error:
+        raise AgentNotFound(str(error)) from error
 
 
 async def run_subject(subject: object | None, place: Place, heard: Callable[[int, int], None]) -> Finished:
@@ -129,17 +138,52 @@ async def run_subject(subject: object | None, place: Place, heard: Callable[[int
         made: Any = makes(place) if inspect.signature(makes).parameters else makes()
         subject = await cast("Awaitable[object]", made) if inspect.isawaitable(made) else cast("object", made)
     if isinstance(subject, DeepAgent):
-        return await _run_deep(subject, place)
+        with _taped(subject.runner.agent, place):
+            result = await _played(subject, place)
+        return await _finished(subject, place, result)
     if isinstance(subject, Agent):
         return await _run_plain(cast("Agent[Any, Any]", subject), place)
     raise AgentNotFound(f"--agent: {type(subject).__name__} is no pydantic_ai.Agent, no DeepAgent, and makes none")
 
 
 class Listener:
-    """A plugin that hears each answer."""
+    """A plugin that hears each answer, offers a task's functions, and tapes the agent's models."""
 
-    def __init__(self, heard: Callable[[int, int], None]) -> None:
-        self._heard = heard
+    def __init__(self, heard: Callable[[int, int], None], place: Place) -> None:
+        self._heard, self._tape, self._functions = heard, place.tape, place.functions
+        self._models: dict[str, Model[Any]] = {}
+        self.kernel: Kernel | None = None
+
+    @hookimpl(tryfirst=True)
+    def deep_resolve_model(self, model_id: str, config: AgentConfig | None) -> Model[Any] | None:
+        """Tape each model that is named anywhere: also of subagents, and of what falls back or sums up."""
+        if self._tape is None or self.kernel is None:
+            return None
+        if model_id not in self._models:
+            made = None if isinstance(self._tape, Player) else self._real(self.kernel, model_id, config)
+            self._models[model_id] = taped(model_id, made, self._tape)
+        return self._models[model_id]
+
+    def _real(self, kernel: Kernel, model_id: str, config: AgentConfig | None) -> Model[Any]:
+        from pydantic_ai.models import infer_model
+
+        others = [plugin for plugin in kernel.active if plugin != "listener"]
+        found = kernel.caller.first("deep_resolve_model", {"model_id": model_id, "config": config}, among=others)
+        return found or (config and config.model.served(model_id)) or infer_model(model_id)
+
+    @hookimpl
+    def deep_toolsets(self, context: object) -> list[AbstractToolset[Any]]:
+        """Offer the functions of a task."""
+        return [toolset_of(self._functions)] if self._functions else []
+
+    @hookimpl(tryfirst=True)
+    def deep_capabilities(self, context: object) -> list[AbstractCapability[Any]]:
+        """Note which plugin wrote which part of a request."""
+        if self._tape is None:
+            return []
+        from .taped_models import Attribution
+
+        return [Attribution(self._tape.cleaner)]
 
     @hookimpl
     def deep_run_event(self, event: object, context: object) -> None:
@@ -155,18 +199,20 @@ async def _run_own(place: Place, heard: Callable[[int, int], None]) -> Finished:
 
     config = dict(place.config)
     config["agent"] = _limited(cast("Mapping[str, Any]", config.get("agent", {})), place)
+    listener = Listener(heard, place)
     kernel = Kernel(
-        plugins=[Listener(heard)],
+        plugins=[listener],
         read_config=False,
         config=config,
         disable=place.disable,
         data_dir=place.workspace.parent,
     )
+    listener.kernel = kernel
     try:
         deps = AgentDeps(model=place.model, session_store=place.store, runtime=backend_of(place), kernel=kernel)
         agent = await DeepAgent.create(deps=deps)
         try:
-            return await _run_deep(agent, place)
+            return await _finished(agent, place, await _played(agent, place))
         finally:
             await agent.close()
     finally:
@@ -182,6 +228,8 @@ def _limited(given: Mapping[str, Any], place: Place) -> dict[str, Any]:
         run["usd"] = usd
     loop = {**given.get("loop", {}), "max_run_duration_ms": max(1000, round(place.seconds * 1000))}
     filters = [given.get("tool_filter"), None if deep.network else _LOCAL, place.hide and f"~({place.hide})"]
+    if place.functions:
+        filters = [" | ".join(f"name:{each['name']}" for each in place.functions)]
     agent = {**given, "limits": {**given.get("limits", {}), "run": run}, "loop": loop}
     if written := [f"({each})" for each in filters if each]:
         agent["tool_filter"] = " & ".join(written)
@@ -212,15 +260,43 @@ def backend_of(place: Place) -> WorkspaceBackend:
     return local_backend(place.workspace)
 
 
-async def _run_deep(agent: Any, place: Place) -> Finished:
-    from deep_sessions import load_session
+def taped(model_id: str, model: Model[Any] | None, tape: Recorder | Player) -> Model[Any]:
+    """Return a model that plays a tape, or records what `model` answers."""
+    from .taped_models import PlayedModel, RecordedModel
 
+    if isinstance(tape, Player):
+        return PlayedModel(model_id, tape)
+    if model is None:
+        raise AgentNotFound("--agent: an agent without a model of its own is recorded with -m MODEL")
+    return RecordedModel(model_id, model, tape)
+
+
+def _taped(agent: Agent[Any, Any], place: Place) -> AbstractContextManager[None]:
+    """Tape the model of an agent that was made elsewhere."""
+    if place.tape is None:
+        return nullcontext()
+    from pydantic_ai.models import Model, infer_model
+
+    given = agent.model if place.model is None else resolve_model(place.model)
+    name = given.model_id if isinstance(given, Model) else str(given)
+    made = None if isinstance(place.tape, Player) or given is None else infer_model(given)
+    return agent.override(model=taped(name, made, place.tape))
+
+
+async def _played(agent: Any, place: Place) -> RunResult:
+    """Run a task, and decide about its calls."""
     result: RunResult = await agent.run(place.instruction, session_id=place.session)
     for _ in range(MAX_ROUNDS):
-        if result.requests is None:
+        if result.requests is None or place.functions:
             break
         await agent.decide(place.session, _decisions(result.requests, place.file, agent.get_tools()))
         result = await agent.resume(place.session)
+    return result
+
+
+async def _finished(agent: Any, place: Place, result: RunResult) -> Finished:
+    from deep_sessions import load_session
+
     messages = (await load_session(agent.store, place.session)).messages()
     explained, contributing = _explain(agent.runner.agent)
     return Finished(result.message or "", result.error, result.usage, messages, explained, contributing)
@@ -238,15 +314,17 @@ async def _run_plain(agent: Agent[Any, Any], place: Place) -> Finished:
         "usage_limits": UsageLimits(request_limit=deep.requests, total_tokens_limit=deep.tokens),
         "model": None if place.model is None else resolve_model(place.model),
     }
+    if place.functions:
+        how |= {"toolsets": [toolset_of(place.functions)], "output_type": [str, DeferredToolRequests]}
     explained, contributing = {}, ()
     if _is_deep(agent):
         how["deps"] = create_default_deps(backend=backend_of(place))
         explained, contributing = _explain(agent)
-    with capture_run_messages() as messages:
+    with capture_run_messages() as messages, _taped(agent, place):
         try:
             result = await agent.run(place.instruction, **how)
             for _ in range(MAX_ROUNDS):
-                if not isinstance(result.output, DeferredToolRequests):
+                if place.functions or not isinstance(result.output, DeferredToolRequests):
                     break
                 decided = _decisions(result.output, place.file, ())
                 result = await agent.run(message_history=result.all_messages(), deferred_tool_results=decided, **how)
@@ -263,6 +341,22 @@ def resolve_model(model_id: str) -> Model | str:
     from .scripted import scripted_model
 
     return scripted_model(model_id)
+
+
+def toolset_of(functions: Sequence[Mapping[str, Any]]) -> AbstractToolset[Any]:
+    """Return functions as tools that nobody runs: a call of one ends the run."""
+    from pydantic_ai import FunctionToolset, Tool
+    from pydantic_ai.exceptions import CallDeferred
+
+    async def offered(**arguments: object) -> str:
+        raise CallDeferred
+
+    tools: list[Tool[Any]] = []
+    for each in functions:
+        tool = Tool[Any].from_schema(offered, each["name"], each["description"], dict(each["parameters"]))
+        tool.metadata = {"tags": ["read"]}
+        tools.append(tool)
+    return FunctionToolset(tools, id="functions")
 
 
 def _is_deep(agent: Agent[Any, Any]) -> bool:
@@ -294,8 +388,3 @@ def _decisions(requests: DeferredToolRequests, file: TaskFile, tools: Sequence[A
     for call in requests.calls:
         results.calls[call.tool_call_id] = DENIED
     return results
-
-
-def put_on_path(folder: str) -> None:
-    """Let `--agent module:attribute` find the modules of the folder in which `deep eval` was typed."""
-    sys.path.insert(0, os.path.abspath(folder))

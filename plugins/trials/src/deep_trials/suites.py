@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from deep_core.plugin_api import suggest
-
 from .errors import SuiteError
 from .tasks import Task, load_task
 
 if TYPE_CHECKING:
     from deep_core import PluginKernel
 
-__all__ = ["OWN", "Suite", "SuiteFile", "find_suite", "known_suites", "load_suite", "write_hashes"]
+__all__ = ["FILE", "OWN", "Suite", "SuiteFile", "known_suites", "load_suite", "write_hashes"]
 
 OWN = tuple(sorted(path.parent for path in (Path(__file__).parent / "suites_of_ours").glob("*/suite.toml")))
 """The suites of this distribution."""
@@ -91,26 +89,6 @@ def known_suites(kernel: "PluginKernel") -> dict[str, Path]:
             )
         found[name] = given.plugin, given.value
     return {name: path for name, (_, path) in found.items()}
-
-
-def find_suite(name: str, kernel: "PluginKernel") -> Suite:
-    """Return a suite by the path of its folder, or by its name.
-
-    Raises:
-        SuiteError: there is none, or it is wrong.
-        TaskError: one of its tasks is wrong.
-    """
-    folder = Path(name)
-    if (folder / FILE).is_file():
-        return load_suite(folder.resolve())
-    suites = known_suites(kernel)
-    if name in suites:
-        return load_suite(suites[name])
-    if folder.is_dir():
-        raise SuiteError(f'{folder} has no {FILE}: write one with `license = "…"`, beside the folders of its tasks')
-    raise SuiteError(
-        f"there is no suite {name!r}.{suggest(name, suites)} Known: {', '.join(sorted(suites))}, or a folder"
-    )
 
 
 def load_suite(folder: Path) -> Suite:

@@ -4,6 +4,7 @@
 import hashlib
 import json
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -98,6 +99,8 @@ class Task:
         tests: what judges, copied beside the workspace once the agent has stopped.
         solution: the reference.
         digest: of all its files.
+        functions: what the agent is offered instead of its own tools: `name`, `description` and `parameters`, a JSON
+            Schema. Its first calls of them end the trial. Empty for tasks that are done with tools.
     """
 
     name: str
@@ -108,6 +111,7 @@ class Task:
     tests: dict[str, bytes]
     solution: Solution
     digest: str
+    functions: tuple[Mapping[str, Any], ...] = ()
 
 
 def read_tree(folder: Path) -> dict[str, bytes]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
 
     from .subjects import Finished
+    from .tapes import Player, Recorder
 
 __all__ = ["main"]
 
@@ -33,7 +34,10 @@ def main(pipe: int) -> None:
             import traceback
 
             traceback.print_exc()
-            tell({"failed": f"{type(error).__name__}: {error}"})
+            from .errors import TrialsError
+
+            named = "" if isinstance(error, TrialsError) else f"{type(error).__name__}: "
+            tell({"failed": f"{named}{error}"})
 
 
 class _Teller:
@@ -58,14 +62,15 @@ def _die_with_parent() -> None:
 
 
 async def _run(job: Mapping[str, Any], tell: _Teller) -> dict[str, Any]:
+    from .errors import TrialsError
     from .scripted import play
-    from .subjects import Place, find_subject, put_on_path, run_subject
+    from .subjects import Place, find_subject, run_subject
+    from .tapes import Player
     from .tasks import TaskFile
 
     play(job["script"])
+    tape = _tape(job, tell)
     agent: str = job["agent"]
-    if ":" in agent:
-        put_on_path(job["typed_in"])
     place = Place(
         workspace=Path(job["workspace"]),
         store=job["store"],
@@ -78,11 +83,28 @@ async def _run(job: Mapping[str, Any], tell: _Teller) -> dict[str, Any]:
         hide=job["hide"],
         usd=job["usd"],
         seconds=job["seconds"],
+        tape=tape,
+        functions=job["functions"],
     )
-    finished = await run_subject(
-        find_subject(agent), place, lambda tokens_in, tokens_out: tell({"tokens": [tokens_in, tokens_out]})
-    )
+    subject = find_subject(agent, job["typed_in"])
+    finished = await run_subject(subject, place, lambda read, written: tell({"tokens": [read, written]}))
+    if isinstance(tape, Player) and tape.problem:
+        raise TrialsError(tape.problem)
     return _report(finished)
+
+
+def _tape(job: Mapping[str, Any], tell: _Teller) -> Recorder | Player | None:
+    from .tapes import Cleaner, Player, Recorder
+
+    if job["tape"] is None:
+        return None
+    cleaner = Cleaner(str(Path(job["workspace"]).parent))
+    if "record" in job["tape"]:
+        return Recorder(cleaner, tell)
+    from pydantic_ai import models
+
+    models.ALLOW_MODEL_REQUESTS = False  # where bubblewrap does not take the network away
+    return Player(cleaner, job["tape"])
 
 
 def _report(finished: Finished) -> dict[str, Any]:
