@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, cast, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
@@ -14,6 +15,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from deep_core.plugin_api import suggest
 
 from .distributions import find_owner, shadowing_file
+from .hosts import LLM, langchain_capability, langchain_class, llm_plugin, llm_target, toolbox_capability
 from .problems import EntryError, explain_import_error
 
 __all__ = ["HOMES", "build_capability", "find_object"]
@@ -28,21 +30,52 @@ def build_capability(use: str | Mapping[str, Any], options: Mapping[str, Any]) -
     """Make the capability of an entry.
 
     Args:
-        use: a class, or an entry of an agent spec: `{"Name": argument}`, `{"Name": {…}}`.
+        use: a class, an entry of an agent spec: `{"Name": argument}`, `{"Name": {…}}`, tools of LangChain, or `llm:…`.
         options: keyword arguments.
 
     Raises:
         EntryError: the class cannot be imported, or is no capability, or does not accept the arguments.
     """
     name, args, kwargs = _call(use, options)
+    if name.startswith(LLM):
+        return _of_llm(name, args, kwargs)
     found: Any = find_object(name)
     if not (isinstance(found, type) and issubclass(found, AbstractCapability)):
-        raise EntryError("invalid", f"{name} is not a capability, but {_kind(cast('object', found))}")
+        return _of_langchain(name, found, args, kwargs)
     cls = cast("type[AbstractCapability[Any]]", found)
     made = _made(name, cls, cls.from_spec, args, kwargs)
     if not isinstance(made, AbstractCapability):
         raise EntryError("failed", f"{name} made {_kind(made)} instead of a capability")
     return cast("AbstractCapability[Any]", made)
+
+
+def _of_langchain(name: str, found: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> AbstractCapability[Any]:
+    tools = _made(name, found, found, args, kwargs) if langchain_class(found) else found
+    try:
+        capability = langchain_capability(tools)
+    except EntryError:
+        raise
+    except Exception as error:
+        raise EntryError("failed", f"{name} raised {_describe(error)}") from error
+    if capability is None:
+        raise EntryError("invalid", f"{name} is not a capability, but {_kind(cast('object', found))}")
+    if tools is found and (args or kwargs):
+        raise EntryError("invalid", f"{name} takes no options: it is no class")
+    return capability
+
+
+def _of_llm(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> AbstractCapability[Any]:
+    point, tool = llm_plugin(name)
+    plugin = _imported(point.module, name)
+    for part in point.attr.split(".") if point.attr else ():
+        plugin = _attribute(plugin, part, name)
+    toolbox, tools = llm_target(plugin, name, tool)
+    if toolbox is None:
+        if args or kwargs:
+            raise EntryError("invalid", f"{name} takes no options: only a toolbox does")
+        return toolbox_capability(tools, list)
+    make = partial(_made, name, toolbox, toolbox, args, kwargs)
+    return toolbox_capability(make(), make)
 
 
 def find_object(name: str) -> Any:

@@ -54,7 +54,7 @@ def explain_import_error(error: ImportError, name: str, module: str) -> EntryErr
     wanted = missing.partition(".")[0]
     if owner is not None and (extra := owner.extra_with(wanted)):
         return _needs(name, f"{owner.name}[{extra}]", owner)
-    if wanted and wanted != top:
+    if wanted and wanted != top and find_owner(wanted) is None:  # else another version of it is wanted
         return EntryError(
             "needs-package", f"{name} needs the module {wanted!r}: pip install {wanted.replace('_', '-')}"
         )

@@ -1,0 +1,268 @@
+"""Tools of LangChain and of `llm`'s plugins, from the index: `make test-hosts` has an environment with them."""
+
+from __future__ import annotations
+
+import importlib
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deep_capabilities import named_capabilities
+
+from deep_core import Kernel, create_default_deps
+from tests.plugins_by_hand import pending, returns, run, scripted
+from tests.stubs import Call
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of other hosts' own code
+PLUGIN = "named_capabilities"
+ABSENT = [name for name in ("langchain_community", "llm") if find_spec(name) is None]
+hosts = pytest.mark.skipif(bool(ABSENT), reason=f"make test-hosts: needs {' and '.join(ABSENT)}")
+
+
+def kernel_with(entries: dict[str, Any], agent: dict[str, Any] | None = None) -> Kernel:
+    config = {"agent": agent or {}, "plugins": {PLUGIN: {"options": {"entries": entries}}}}
+    return Kernel(plugins=[named_capabilities], discover=False, config=config)
+
+
+def called(entry: dict[str, Any], *calls: Call) -> list[tuple[str, str]]:
+    """Let a person approve these calls; returns the outcome and the content of each result."""
+    with kernel_with({"own": entry}) as kernel:
+        agent = kernel.create_agent(scripted([*calls]))
+        deps = create_default_deps(kernel=kernel)
+        asked = run(agent, deps=deps)
+        results = pending(asked).build_results(approve_all=True)
+        done = run(agent, None, deps, message_history=asked.all_messages(), deferred_tool_results=results)
+    return [(part.outcome, str(part.content)) for part in returns(done.all_messages())]
+
+
+def reason_of(entry: dict[str, Any]) -> str:
+    with pytest.warns(UserWarning, match="the agent goes without it") as caught, kernel_with({"own": entry}) as kernel:
+        kernel.create_agent(scripted())
+    return str(caught[0].message)
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Write a module of tools of the application."""
+
+    def write(text: str) -> str:
+        (tmp_path / "acme_langchain.py").write_text(text, encoding="utf-8")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        importlib.invalidate_caches()
+        return "acme_langchain"
+
+    yield write
+    sys.modules.pop("acme_langchain", None)
+
+
+# -- LangChain ---------------------------------------------------------------------------------------------------------
+
+COMMUNITY = "langchain_community.tools"
+
+
+@hosts
+def test_ten_tools_of_langchain_run_after_a_person_approves(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("alpha", encoding="utf-8")
+    (tmp_path / "data.json").write_text('{"port": {"name": "Brest"}}', encoding="utf-8")
+    files = {"use": "langchain_community.agent_toolkits:FileManagementToolkit", "options": {"root_dir": str(tmp_path)}}
+    spec = {
+        "use": "langchain_community.tools.json.tool:JsonSpec.from_file",
+        "options": {"path": tmp_path / "data.json"},
+    }
+    found = called(
+        files,
+        Call("list_directory", {}, id="1"),
+        Call("read_file", {"file_path": "a.txt"}, id="2"),
+        Call("write_file", {"file_path": "b.txt", "text": "beta"}, id="3"),
+        Call("copy_file", {"source_path": "a.txt", "destination_path": "c.txt"}, id="4"),
+        Call("file_search", {"pattern": "*.json"}, id="5"),
+    )
+    assert [outcome for outcome, _ in found] == ["success"] * 5
+    assert "a.txt" in found[0][1]
+    assert found[1][1] == "alpha"
+    assert found[4][1] == "data.json"
+    found = called(
+        files,
+        Call("move_file", {"source_path": "c.txt", "destination_path": "d.txt"}, id="6"),
+        Call("file_delete", {"file_path": "b.txt"}, id="7"),
+    )
+    assert [outcome for outcome, _ in found] == ["success"] * 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "d.txt", "data.json"]
+    assert called({"use": f"{COMMUNITY}:ShellTool"}, Call("terminal", {"commands": "echo $((6*7))"}, id="8")) == [
+        ("success", "42\n")
+    ]
+    keys = {"use": f"{COMMUNITY}:JsonListKeysTool", "options": {"spec": spec}}
+    assert called(keys, Call("json_spec_list_keys", {"tool_input": 'data["port"]'}, id="9")) == [
+        ("success", "['name']")
+    ]
+    value = {"use": f"{COMMUNITY}:JsonGetValueTool", "options": {"spec": spec}}
+    assert called(value, Call("json_spec_get_value", {"tool_input": 'data["port"]["name"]'}, id="10")) == [
+        ("success", "Brest")
+    ]
+
+
+TOOLS = '''
+import sys
+from typing import Annotated
+
+from langchain_core.tools import InjectedToolArg, InjectedToolCallId, ToolException, tool
+
+
+@tool
+async def tide(port: str, tons: int = 3) -> str:
+    """Tell the tide of a port."""
+    return f"high in {port} for {tons}"
+
+
+@tool
+def refuse(port: str) -> str:
+    """Always fails."""
+    raise ToolException("the port is closed")
+
+
+@tool
+def chart(port: str) -> list:
+    """Draw a chart."""
+    data = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+    url = {"url": "data:image/png;base64," + data}
+    return [{"type": "text", "text": port}, {"type": "image_url", "image_url": url}]
+
+
+@tool
+def stamped(port: str, call: Annotated[str, InjectedToolCallId]) -> str:
+    """Return the id of the call."""
+    return call
+
+
+@tool
+def stateful(port: str, state: Annotated[dict, InjectedToolArg]) -> str:
+    """Needs a graph."""
+    return port
+
+
+both = [tide, refuse]
+nothing = []
+'''
+
+
+@hosts
+def test_tools_of_the_application_run_in_their_own_way(module: Any) -> None:
+    name = module(TOOLS)
+    good, bad, refused = called(
+        {"use": f"{name}:both"},
+        Call("tide", {"port": "Brest"}, id="1"),
+        Call("tide", {"port": "Brest", "tons": "many"}, id="2"),
+        Call("refuse", {"port": "Brest"}, id="3"),
+    )
+    assert good == ("success", "high in Brest for 3")
+    assert bad[0] == "retried"
+    assert "valid integer" in bad[1]
+    assert refused == ("failed", "the port is closed")
+
+
+@hosts
+def test_a_tool_gets_the_id_of_its_call_and_returns_pictures(module: Any) -> None:
+    name = module(TOOLS)
+    assert called({"use": f"{name}:stamped"}, Call("stamped", {"port": "Brest"}, id="c-1")) == [("success", "c-1")]
+    ((outcome, content),) = called({"use": f"{name}:chart"}, Call("chart", {"port": "Brest"}, id="c-2"))
+    assert outcome == "success"
+    assert "image/png" in content
+
+
+@hosts
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ({"use": "acme_langchain:stateful"}, "needs 'state', which only a graph of LangGraph gives"),
+        ({"use": "acme_langchain:tide", "options": {"a": 1}}, "takes no options"),
+        ({"use": "acme_langchain:nothing"}, "is not a capability, but of the type list"),
+        ({"use": f"{COMMUNITY}:ShellTol"}, "there is no 'ShellTol'"),
+        ({"use": f"{COMMUNITY}:BraveSearch"}, "BRAVE_SEARCH_API_KEY"),
+    ],
+)
+def test_a_tool_of_langchain_that_cannot_be_used_says_why(module: Any, entry: dict[str, Any], says: str) -> None:
+    module(TOOLS)
+    assert says in reason_of(entry)
+
+
+@hosts
+def test_what_an_entry_says_of_the_tools_of_a_host_holds(module: Any) -> None:
+    name = module(TOOLS)
+    entry = {"use": f"{name}:both", "prefix": "sea", "tools": "~name:sea_refuse", "require_approval": False}
+    with kernel_with({"own": entry}) as kernel:
+        found = kernel.explain(kernel.create_agent(scripted())).tools
+    assert {tool.name: (tool.plugin, tool.approval) for tool in found} == {"sea_tide": (PLUGIN, "never")}
+    with kernel_with({"own": {"use": f"{name}:both"}}) as kernel:
+        found = kernel.explain(kernel.create_agent(scripted())).tools
+    assert {tool.name: tool.approval for tool in found} == {"tide": "always", "refuse": "always"}
+
+
+# -- llm ---------------------------------------------------------------------------------------------------------------
+
+
+@hosts
+def test_six_plugins_of_llm_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    evaluate = Call("simple_eval", {"expression": "6 * 7"}, id="1")
+    assert called({"use": "llm:llm-tools-simpleeval"}, evaluate) == [("success", "42")]
+    script = Call("QuickJS_execute_javascript", {"javascript": "[1, 2].length"}, id="2")
+    assert called({"use": "llm:llm_tools_quickjs:QuickJS"}, script) == [("success", "2")]
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection, connection:
+        connection.execute("create table ports as select 'Brest' as name")
+    sqlite = {"use": "llm:llm-tools-sqlite:SQLite", "options": {"path": str(tmp_path / "a.db")}}
+    ((outcome, content),) = called(sqlite, Call("SQLite_query", {"sql": "select name from ports"}, id="3"))
+    assert outcome == "success"
+    assert "Brest" in content
+    write = Call("Patch_write", {"file_path": "a.txt", "content": "alpha"}, id="4")
+    assert [outcome for outcome, _ in called({"use": "llm:llm-tools-patch"}, write)] == ["success"]
+    assert (tmp_path / "a.txt").read_text("utf-8") == "alpha"
+    files = {"use": "llm:llm-tools-edit:Filesystem", "options": {"path": str(tmp_path)}}
+    ((outcome, content),) = called(files, Call("Filesystem_view", {"path": "a.txt"}, id="5"))
+    assert outcome == "success"
+    assert "alpha" in content
+    ((outcome, content),) = called({"use": "llm:llm-tools-todo"}, Call("Todo_begin", {}, id="6"))
+    assert outcome == "success"
+
+
+@hosts
+def test_each_run_has_a_toolbox_of_its_own() -> None:
+    entry = {"use": "llm:llm-tools-edit:MemoryFS", "require_approval": False}
+    create = Call("MemoryFS_create", {"path": "/secret.txt", "file_text": "of the first run"}, id="1")
+    look = Call("MemoryFS_list_files", {}, id="2")
+    with kernel_with({"own": entry}) as kernel:
+        agent = kernel.create_agent(scripted([create], [look], "done", [look], "done"))
+        first, second = (returns(run(agent).all_messages()) for _ in range(2))
+    assert "secret.txt" in str(first[-1].content)
+    assert "secret.txt" not in str(second[-1].content)
+
+
+@hosts
+def test_a_plugin_of_llm_that_does_not_load_costs_itself() -> None:
+    entries = {"bad": {"use": "llm:llm-tools-mcp"}, "good": {"use": "llm:llm-tools-simpleeval"}}
+    with (
+        pytest.warns(UserWarning, match="capability bad is failed: .*cannot import name"),
+        kernel_with(entries) as kernel,
+    ):
+        assert [tool.name for tool in kernel.explain(kernel.create_agent(scripted())).tools] == ["simple_eval"]
+
+
+@hosts
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ({"use": "llm:llm-tools-sqlit"}, "Did you mean 'llm-tools-sqlite'?"),
+        ({"use": "llm:"}, "Installed: "),
+        ({"use": "llm:acme-ships"}, "pip install llm acme-ships"),
+        ({"use": "llm:llm-tools-simpleeval:simple_evil"}, "Did you mean 'simple_eval'?"),
+        ({"use": "llm:llm-tools-simpleeval", "options": {"a": 1}}, "takes no options: only a toolbox does"),
+        ({"use": "llm:llm-tools-sqlite:SQLite", "options": {"pth": "a.db"}}, "Did you mean 'path'?"),
+        ({"use": "llm:llm-tools-edit"}, "name one of Filesystem, MemoryFS, SQLiteFS"),
+    ],
+)
+def test_a_plugin_of_llm_that_cannot_be_used_says_why(entry: dict[str, Any], says: str) -> None:
+    assert says in reason_of(entry)
