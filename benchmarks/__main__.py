@@ -25,6 +25,7 @@ ROWS = [
     "cache_stability",
     "long_history",
     "big_files",
+    "search",
     "big_output",
     "skills",
     "memory",

@@ -39,6 +39,8 @@ def checked_out(revision: str) -> Generator[Contender]:
             archive.extractall(root, filter="data")
         kept = shutil.ignore_patterns(".peers", "__pycache__", *OWN)
         shutil.copytree(REPOSITORY / "benchmarks", root / "benchmarks", ignore=kept, dirs_exist_ok=True)
+        # Its own tools may exclude our versions: 8430019 asks for google-genai 3, this checkout for 2.
+        shutil.copy(REPOSITORY / "requirements" / "dev.txt", root / "requirements")
         (root / "constraints.txt").write_text("\n".join(_versions()), encoding="utf-8")
         uv = Path(sys.executable).with_name("uv")
         make = ["make", "--silent", ".venv/.dev", f"PYTHON={sys.executable}", f"UV={uv if uv.exists() else ''}"]

@@ -16,7 +16,7 @@ from pydantic_ai.models import Model
 from benchmarks.contenders.pydantic_ai_contender import PydanticAIContender
 from deep_core import Kernel, create_deep_agent, create_default_deps
 
-__all__ = ["ALL", "CONTENDER", "FEATURES", "SMALL", "kernel", "session"]
+__all__ = ["ALL", "CONTENDER", "FEATURES", "SMALL", "WITHOUT_RIPGREP", "kernel", "session"]
 
 FEATURES = ("backends", "filesystem", "skills", "subagents", "summarization", "todo", "uploads")
 """The plugins that are measured: workspaces, file tools and commands, and five more features."""
@@ -40,6 +40,10 @@ def _build_small(model: Model) -> Agent[Any, Any]:
     return create_deep_agent(model, config={"agent": {"profile": "small"}})
 
 
+def _build_without_ripgrep(model: Model) -> Agent[Any, Any]:
+    return kernel().create_agent(model, config={"plugins": {"filesystem": {"options": {"ripgrep": False}}}})
+
+
 def session(root: Path) -> Any:
     """Make a session in a directory."""
     return create_default_deps(backend=local_backend(root))
@@ -48,5 +52,7 @@ def session(root: Path) -> Any:
 CONTENDER = PydanticAIContender(_build, session)
 ALL = PydanticAIContender(_build_all, session)
 """With every installed plugin."""
+WITHOUT_RIPGREP = PydanticAIContender(_build_without_ripgrep, session)
+"""As on a machine that lacks it."""
 SMALL = PydanticAIContender(_build_small, session)
 """With every installed plugin, for a model with a small window."""

@@ -12,7 +12,7 @@ from typing import Any
 import deep_filesystem
 import pytest
 from deep_backends import local_backend, memory_backend
-from deep_filesystem import FILES, FilesystemOptions, create_filesystem_toolset
+from deep_filesystem import COMMANDS, FILES, FilesystemOptions, create_filesystem_toolset
 from pydantic_ai import Agent, DeferredToolRequests, FunctionToolset
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -133,7 +133,7 @@ async def test_the_seven_tools_are_short() -> None:
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters_json_schema}
         for tool in tools
     ]
-    assert sum(len(json.dumps(each)) for each in sent) <= 2440
+    assert sum(len(json.dumps(each)) for each in sent) <= 2510
     assert "title" not in json.dumps(sent)
     assert all(tool.description for tool in tools)
 
@@ -148,6 +148,9 @@ def test_every_tool_has_its_tags() -> None:
         "edit_file": {"write"},
         "glob": {"read"},
         "grep": {"read"},
+        "read_output": {"read"},
+        "send_input": {"execute", "write", "network", "destructive"},
+        "stop_command": {"write"},
         "execute": {"execute", "write", "network", "destructive"},
     }
     assert (toolset.id, create_filesystem_toolset("mine").id) == ("filesystem", "mine")
@@ -177,7 +180,7 @@ def test_the_hooks_contribute_the_toolset_the_slot_and_the_options() -> None:
     assert isinstance(toolset, FunctionToolset)
     assert (toolset.id, "execute" in toolset.tools) == ("filesystem", False)
     assert asked == [FilesystemOptions]
-    assert deep_filesystem.deep_state() == [FILES]
+    assert deep_filesystem.deep_state() == [FILES, COMMANDS]
     assert deep_filesystem.deep_options() is FilesystemOptions
 
 

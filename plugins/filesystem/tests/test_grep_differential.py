@@ -148,11 +148,9 @@ def test_the_answer_is_the_same_wherever_it_looks(tree: Path, new_session: Any, 
 
 
 @needs_ripgrep
-@pytest.mark.parametrize("asked", [ripgrep.ASKED, 0], ids=["few matches", "many matches"])
-def test_large_files_are_left_out(
-    tmp_path: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch, asked: int
-) -> None:
-    monkeypatch.setattr(ripgrep, "ASKED", asked)
+@pytest.mark.parametrize("few", [ripgrep.FEW_FILES, 0], ids=["a small tree", "a large tree"])
+def test_large_files_are_left_out(tmp_path: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    monkeypatch.setattr(ripgrep, "FEW_FILES", few)
     for name, size in {"below": 999, "at": 1000, "above": 1001}.items():
         (tmp_path / name).write_bytes(b"foo\n".ljust(size, b"x"))
 
@@ -162,26 +160,61 @@ def test_large_files_are_left_out(
 
     found = anyio.run(lambda: grep(with_ripgrep=True))
     assert found == anyio.run(lambda: grep(with_ripgrep=False))
-    assert found.split("\n")[-2:] == ["at", "below"]
+    assert found.split("\n")[-3:] == ["at", "below", "[Not searched: 1 too large file]"]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """More files than are searched without ripgrep: binary ones of many names, rules and ignored folders all over."""
+    root = tmp_path_factory.mktemp("large").resolve()
+    (root / ".gitignore").write_text("*.log\n!kept.log\n/dist/\n")
+    for number in range(200):
+        folder = root / f"pkg{number % 4}" / f"sub{number}"
+        (folder / "build").mkdir(parents=True)
+        files = {f"file{each}.py": b"foo %d\n" % each for each in range(3)}
+        files |= {"icon.png": b"\x89PNG\0foo\n", "tool": b"\x7fELF" + b"x" * 9_000 + b"\0foo", "script": b"foo\n"}
+        files |= {
+            "drop.log": b"foo\n",
+            "kept.log": b"foo\n",
+            "early": b"foo\n" * 20_000 + b"\0",
+            "build/made": b"foo\n\0",
+        }
+        if number % 7 == 0:
+            files |= {".gitignore": b"build/\ngen_*\n", "gen_a.py": b"foo\n", "build/deep/b.py": b"foo\n"}
+        for name, data in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes(data)
+    return root
+
+
+@pytest.mark.slow
+@needs_ripgrep
+@pytest.mark.parametrize("patience", [ripgrep.PATIENCE, 0.0], ids=["beside the walk", "again behind it"])
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"ignored": True}, {"glob": "*.{py,png}"}, {"glob": "pkg1/**"}, {"glob": "pkg*/sub?/*"}, {"path": "pkg2"}],
+    ids=str,
+)
+def test_the_answer_is_the_same_in_a_large_tree(
+    large: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch, patience: float, arguments: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(ripgrep, "_patience", lambda began: patience)
+    for pattern in ("foo", "foo 2$", "absent", "(?i)elf|png"):
+        for mode in MODES:
+            with_it, without = _both(new_session, large, pattern=pattern, output_mode=mode, **arguments)
+            assert with_it == without
 
 
 @needs_ripgrep
-def test_a_search_that_takes_too_long_leaves_large_files_to_ripgrep(
+def test_binary_files_that_were_not_looked_for_are_said(
     tmp_path: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "small").write_bytes(b"foo\n")
-    asked: list[bool] = []
-    run = ripgrep._run
-
-    async def slow_at_first(workspace: Any, arguments: list[str], *rest: Any) -> str | None:
-        asked.append(any(argument.startswith("--max-filesize=") for argument in arguments))
-        if len(asked) == 1:
-            raise TimeoutError
-        return await run(workspace, arguments, *rest)
-
-    monkeypatch.setattr(ripgrep, "_run", slow_at_first)
-    assert "small" in anyio.run(lambda: _answer(new_session, tmp_path, with_ripgrep=True, pattern="foo"))
-    assert asked[:2] == [False, True]
+    monkeypatch.setattr(ripgrep, "FEW_FILES", 0)
+    monkeypatch.setattr(ripgrep, "SNIFFED", 2)
+    for number in range(4):
+        (tmp_path / f"data{number}").write_bytes(b"\0")
+    found = anyio.run(lambda: _answer(new_session, tmp_path, with_ripgrep=True, pattern="foo"))
+    assert found.split("\n")[-1] == "[Not searched: 2 or more binary files]"
 
 
 @pytest.mark.slow
@@ -200,13 +233,16 @@ def test_ripgrep_is_what_answers(tree: Path, new_session: Any, monkeypatch: pyte
 @pytest.mark.parametrize("with_ripgrep", [pytest.param(True, marks=needs_ripgrep), False])
 def test_what_is_found(tree: Path, new_session: Any, with_ripgrep: bool) -> None:
     found = anyio.run(lambda: _answer(new_session, tree, with_ripgrep=with_ripgrep, pattern="foo")).splitlines()
-    assert found.pop() == "[Not searched: 2 files that git ignores. To include: ignored=true]"
+    assert found.pop() == (
+        "[Not searched: 1 with a name that is not UTF-8 (bad\\udcff.txt); 2 linked folders; 5 links; 2 binary files; "
+        "2 files that git ignores. To include: ignored=true]"
+    )
+    assert "binary" in found  # its NUL byte comes long after a match, where both have stopped
     assert {"a.py", "crlf.txt", "bom.txt", "utf16.txt", "latin.txt", ".hidden/deep/.rc"} <= {*found}
     assert {"sub/ignore/kept.txt", "sub/-dash", "cr.txt"} <= {*found}
     for absent in (
         "ignored.txt",
         "x.log",
-        "binary",
         "utf16_no_bom.txt",
         "to_file",
         "secret",
@@ -372,8 +408,11 @@ def test_a_backend_without_ripgrep_is_asked_once(tree: Path, new_session: Any) -
 
 def _request(root: Path) -> Any:
     from deep_filesystem.search import SearchRequest
+    from deep_filesystem.walk import LeftOut
 
-    return SearchRequest(str(root), False, read_pattern("foo"), lambda path: True, 1000, 0)
+    return SearchRequest(
+        str(root), False, read_pattern("foo"), None, "", 1000, 0, 50, False, LeftOut(), lambda path: False
+    )
 
 
 @pytest.mark.slow

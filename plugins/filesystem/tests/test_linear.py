@@ -193,10 +193,10 @@ def test_a_missing_file_among_many_long_names_is_reported_at_once() -> None:
     run_within_20_seconds_of_the_processor("""
 import asyncio, random
 from deep_backends import memory_backend
-from deep_filesystem.failures import _similar
+from deep_filesystem.suggestions import suggestion
 from pydantic_ai.workspaces import Workspace
 names = ["".join(random.choices("ab", k=length)) for length in (99, 199) for _ in range(20_000)]
 workspace = Workspace(memory_backend({f"/workspace/{name}": b"" for name in [*names, "report.txt"]}))
 for name in ("ab" * 49, "ab" * 99, "x" * 1_000_000):
-    asyncio.run(_similar(workspace, name))
+    asyncio.run(suggestion(workspace, name))
 """)

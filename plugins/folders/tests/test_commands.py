@@ -99,7 +99,7 @@ def test_a_folder_comes_from_a_git_repository_and_from_one_place_in_it(deep: Dee
     for name in ("methods", "features"):
         assert deep("add", url, "--path", f"plugins/{name}", "--yes").exit_code == 0
     found = listed(deep)
-    assert {name: len(folder["notes"]) for name, folder in found.items()} == {"methods": 1, "features": 5}
+    assert {name: len(folder["notes"]) for name, folder in found.items()} == {"methods": 0, "features": 5}
     assert "invalid: agents/nameless.md" in deep("show", "features").output
     write(repository, {"plugins/methods/commands/plan.md": "Another plan.\n"})
     assert "methods: unchanged" in deep("update").output  # what was not committed

@@ -23,20 +23,29 @@ def notes(folder: Folder) -> dict[str, str]:
     return {f"{note.kind} {note.what}": note.why for note in folder.notes}
 
 
+def test_a_folder_in_both_formats_is_read_as_the_one_that_can_hold_more(tmp_path: Path) -> None:
+    manifest = {"$schema": f"{SCHEMA}/plugin.schema.json", "name": "both", "version": "1.0.0", "description": "Both."}
+    files = {"plugin.json": manifest, "commands/a.md": "A.\n", "skills/a/SKILL.md": skill("a")}
+    one = read(tmp_path / "one", files)
+    both = read(tmp_path / "both", {**files, ".claude-plugin/plugin.json": {"name": "both"}})
+    assert (one.format, one.counts) == ("agent-plugin", "1 skill")
+    assert (both.format, both.counts) == ("claude-plugin", "1 skill, 1 command")
+
+
 # -- plugins of Claude Code --------------------------------------------------------------------------------------------
 
 
 def test_five_layouts_of_claude_code_load_with_what_is_unsupported_listed(tmp_path: Path) -> None:
     found = {name: read(tmp_path / name, files) for name, files in LAYOUTS.items()}
     assert {name: folder.counts for name, folder in found.items()} == {
-        "methods": "2 skills, 1 subagent type, 1 command",
+        "methods": "2 skills, 1 subagent type, 1 command, 1 hook",
         "features": "2 subagent types, 1 command",
         "guard": "2 hooks",
         "docs-server": "2 MCP servers",
-        "loop": "3 commands",
+        "loop": "3 commands, 1 hook",
     }
     assert {name: sorted(notes(folder)) for name, folder in found.items()} == {
-        "methods": ["unsupported hooks/hooks.json: SessionStart"],
+        "methods": [],
         "features": [
             "invalid agents/nameless.md",
             "unsupported agents/explorer.md: tools",
@@ -44,7 +53,7 @@ def test_five_layouts_of_claude_code_load_with_what_is_unsupported_listed(tmp_pa
             "unsupported commands: !`…` of build",
             "unsupported commands: allowed-tools of build",
         ],
-        "guard": ["unsupported hooks/hooks.json: Stop"],
+        "guard": ["unsupported hooks/hooks.json: Stop: type prompt"],
         "docs-server": [],
         "loop": [
             "ignored .claude-plugin/plugin.json: sponsor",
@@ -53,12 +62,12 @@ def test_five_layouts_of_claude_code_load_with_what_is_unsupported_listed(tmp_pa
             "unsupported .claude-plugin/plugin.json: outputStyles",
             "unsupported .claude-plugin/plugin.json: userConfig",
             "unsupported .lsp.json",
-            "unsupported hooks/hooks.json: Stop",
         ],
     }
     explorer = next(agent for agent in found["features"].agents if agent.name == "explorer")
-    assert explorer.tools == "name:glob | name:grep | name:ls | name:read_file | name:fetch | name:write_todos"
-    assert "NotebookRead, KillShell" in notes(found["features"])["unsupported agents/explorer.md: tools"]
+    names = ["glob", "grep", "ls", "read_file", "fetch", "write_todos", "stop_command"]
+    assert explorer.tools == " | ".join(f"name:{name}" for name in names)
+    assert "NotebookRead" in notes(found["features"])["unsupported agents/explorer.md: tools"]
     (reviewer,) = found["methods"].agents
     assert reviewer.description.startswith("Use this agent when a step is done. Examples:")  # which is no YAML
     docs, remote = found["docs-server"].servers

@@ -68,13 +68,22 @@ def test_only_the_exact_name_counts(make_session: Make) -> None:
     assert make_session(backend).run() == []
 
 
-def test_a_folder_of_that_name_and_an_empty_file_say_nothing(make_session: Make, project: Path) -> None:
+def test_a_folder_of_that_name_and_an_empty_file_hide_no_other(make_session: Make, project: Path) -> None:
     (project / "AGENTS.md").mkdir()
     assert make_session().run() == []
     (project / "AGENTS.md").rmdir()
     (project / "AGENTS.md").write_text(" \n")
-    (project / "CLAUDE.md").write_text("hidden by the empty one")
     assert make_session().run() == []
+    (project / "CLAUDE.md").write_text("Use tabs.")
+    assert '<file path="CLAUDE.md">\nUse tabs.' in make_session().run()[0]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "gbk", "cp1251", "shift_jis"])
+def test_the_encoding_is_found(make_session: Make, project: Path, encoding: str) -> None:
+    texts = {"gbk": "使用配置文件", "cp1251": "Используйте файл настроек", "shift_jis": "ファイルを表示します"}
+    text = texts.get(encoding, "Größe")
+    (project / "AGENTS.md").write_bytes(text.encode(encoding))
+    assert text in make_session().run()[0]
 
 
 def test_the_names_are_an_option(make_session: Make, project: Path) -> None:

@@ -16,6 +16,17 @@ if TYPE_CHECKING:
 
     from deep_core import AgentContext, BackendFactory, PromptSection
 
+    from .background import (
+        BackgroundCommand,
+        CommandLimits,
+        Output,
+        SupportsBackground,
+        TooManyCommands,
+        background_of,
+        end_commands,
+        how_it_ended,
+        sweep_commands,
+    )
     from .composite import CompositeBackend
     from .docker import DockerBackend
     from .errors import ConfinementError, FileTooLargeError, ProtectedPathError, UnsupportedOperationError
@@ -40,12 +51,15 @@ if TYPE_CHECKING:
 __all__ = [
     "BUILTIN_RUNTIMES",
     "BackendsOptions",
+    "BackgroundCommand",
+    "CommandLimits",
     "CompositeBackend",
     "ConfinementError",
     "DockerBackend",
     "FileTooLargeError",
     "LocalBackend",
     "MemoryBackend",
+    "Output",
     "ProtectedPathError",
     "RuntimeConfig",
     "SandboxBackend",
@@ -54,23 +68,40 @@ __all__ = [
     "SessionLimitError",
     "SessionManager",
     "SessionPlace",
+    "SupportsBackground",
     "SupportsDispose",
+    "TooManyCommands",
     "UnsupportedOperationError",
+    "background_of",
     "composite_backend",
     "docker_backend",
     "docker_session",
+    "end_commands",
     "get_runtime",
+    "how_it_ended",
     "local_backend",
     "memory_backend",
     "part_that_runs",
     "reason_of",
     "sandbox_backend",
     "session_directory_name",
+    "sweep_commands",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "background": [
+            "BackgroundCommand",
+            "CommandLimits",
+            "Output",
+            "SupportsBackground",
+            "TooManyCommands",
+            "background_of",
+            "end_commands",
+            "how_it_ended",
+            "sweep_commands",
+        ],
         "composite": ["CompositeBackend"],
         "docker": ["DockerBackend"],
         "errors": ["ConfinementError", "FileTooLargeError", "ProtectedPathError", "UnsupportedOperationError"],

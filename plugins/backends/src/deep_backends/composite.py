@@ -377,6 +377,11 @@ class CompositeBackend(
 class CommandCompositeBackend(CompositeBackend, SupportsCommands):
     """A composite whose default backend runs commands; `CompositeBackend(…)` chooses this class."""
 
+    @property
+    def command_backend(self) -> WorkspaceBackend:
+        """What runs commands; see `background_of`."""
+        return self._default
+
     async def run(
         self,
         command: WorkspaceCommand,

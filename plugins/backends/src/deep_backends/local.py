@@ -30,6 +30,7 @@ from deep_core import SupportsGuardedWrite, SupportsRangeRead, SupportsStreamWri
 from deep_core.plugin_api import find_program
 
 from .arguments import check_expected, check_range
+from .background import LocalCommands, Staying
 from .environment import PassedEnv, check_env, command_environment
 from .errors import ConfinementError, FileTooLargeError
 from .exclusive import Exclusive, file_key
@@ -49,6 +50,7 @@ _PREVIEW_CHARACTERS = 64 * 1024
 
 
 class LocalBackend(
+    LocalCommands,
     WorkspaceBackend,
     SupportsCommands,
     SupportsFilesystem,
@@ -266,10 +268,7 @@ class LocalBackend(
     async def list_dir(self, path: str) -> Sequence[FileEntry]:
         """List a directory, sorted by name; a link that is broken or leads outside is a file without size."""
         path = self._named(path)
-        with Walk(self._confined().root, path) as walk:
-            walk.enter()
-            real = walk.real
-            fd = os.open(".", _LIST, dir_fd=walk.parent)
+        fd, real = self._open_directory(path)
         try:
             with os.scandir(fd) as scan:
                 take = partial(self._entries, path, real)
@@ -280,6 +279,18 @@ class LocalBackend(
             os.close(fd)
         entries.sort(key=lambda entry: entry.name)
         return entries
+
+    def open_directory(self, path: str) -> int:
+        """Open a directory for reading, as `list_dir` does; return a descriptor, which the caller closes.
+
+        What opens the folders below it one by one, without following links, stays below the root as well.
+        """
+        return self._open_directory(self._named(path))[0]
+
+    def _open_directory(self, path: str) -> tuple[int, str]:
+        with Walk(self._confined().root, path) as walk:
+            walk.enter()
+            return os.open(".", _LIST, dir_fd=walk.parent), walk.real
 
     def _entries(self, path: str, real: str, scan: Iterator[os.DirEntry[str]]) -> list[FileEntry]:
         entries: list[FileEntry] = []
@@ -438,10 +449,26 @@ class LocalBackend(
         """Say which shell runs commands, if it is not bash."""
         return None if os.path.basename(self.shell) == "bash" else f"Commands run in {self.shell}: there is no bash."
 
-    def _start(self, argv: Sequence[str], environment: dict[str, str]) -> list[str]:
-        """Return the program that runs `argv` and its arguments."""
-        # -I: neither the environment nor the working directory affects the supervisor's imports.
-        return [sys.executable, "-I", "-S", _SUPERVISE, *argv] if sys.executable else [*argv]
+    def _confine(self, argv: Sequence[str], environment: dict[str, str]) -> list[str]:
+        """Return the words that run `argv`, confined where the backend confines commands."""
+        return [*argv]
+
+    def _environment(self) -> dict[str, str]:
+        return {**command_environment(self._env), "SHELL": self.shell}
+
+    async def _staying(self, command: str) -> Staying:
+        if self._hide_environment:
+            hide_environment()
+        return Staying([self.shell, "-c", command], self._environment())
+
+    async def _open_log(self, path: str) -> int:
+        """Make a file below the root, empty, and return a descriptor to write it."""
+        ignore = f"{posixpath.dirname(posixpath.dirname(path))}/.gitignore"
+        if not await self.exists(ignore):
+            await self.write_bytes(ignore, b"*\n")
+        await self.write_bytes(path, b"")
+        with Walk(self._confined().root, path) as walk:
+            return os.open(walk.name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=walk.parent)
 
     async def run(
         self,
@@ -461,10 +488,13 @@ class LocalBackend(
             WorkspaceOutputLimitError: It produced more than `max_output_bytes`.
             WorkspaceUnavailableError: The root is gone.
         """
-        environment = {**command_environment(self._env), "SHELL": self.shell, **(env or {})}
+        environment = {**self._environment(), **(env or {})}
         if command and shell == isinstance(command, str):  # else the wrong form, which it refuses
             argv = [self.shell, "-c", command] if isinstance(command, str) else [*command]
-            command, shell = self._start(argv, environment), False
+            words = self._confine(argv, environment)
+            # -I: neither the environment nor the working directory affects the supervisor's imports.
+            command = [sys.executable, "-I", "-S", _SUPERVISE, *words] if sys.executable else words
+            shell = False
         if self._hide_environment:
             hide_environment()
         result = await self._commands.run(command, shell=shell, env=environment, timeout=timeout)

@@ -6,6 +6,7 @@ runs although the user did not choose it by name: a Makefile or a script is not 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -101,10 +102,11 @@ SCRIPTS = ("scripts", "husky", "lint-staged", "simple-git-hooks", "gitHooks", "p
 """The keys of a package.json that name programs."""
 OF_GIT = (".git", "config", "config.worktree", "commondir", "git-rebase-todo")
 """Files of a repository that may name a program, or lead to others."""
-SKIPPED = ("node_modules", "__pycache__")
+SKIPPED = ("node_modules", "__pycache__", "site-packages", "dist-packages")
 """Folders that hold packages, whose files are all of them programs."""
+DATA = ("objects", "refs", "logs", "lfs")
+"""Folders of a repository that only git itself reads."""
 LINK = b"link to "
-MOST_ENTRIES = 300_000
 MOST_BYTES = 1_000_000
 
 
@@ -159,37 +161,30 @@ def survey(root: str) -> dict[str, Found]:
     """Find every file below a folder that may run later: path below it -> what of it does, which may be nothing.
 
     Raises:
-        OverflowError: the folder has more than 300,000 entries.
         OSError: the folder cannot be read.
     """
     found: dict[str, Found] = {}
     folders: list[tuple[str, bool]] = [("", False)]
-    count = 0
     hooks: set[str] = set()
     while folders:
         folder, inside = folders.pop()
-        try:
-            entries = sorted(os.scandir(f"{root}/{folder}"), key=lambda entry: entry.name)
-        except (NotADirectoryError, FileNotFoundError, PermissionError):
-            continue
-        count += len(entries)
-        if count > MOST_ENTRIES:
-            raise OverflowError(f"more than {MOST_ENTRIES:,} files")
-        names = {entry.name for entry in entries}
-        is_git = _is_git_dir(folder, names)
+        entries = _entries(f"{root}/{folder}")
+        is_git = _is_git_dir(folder, {entry.name for entry in entries})
         for entry in entries:
             path = f"{folder}/{entry.name}".lstrip("/")
-            if is_git and entry.name in ("objects", "refs", "logs", "lfs"):
+            within = inside or is_git
+            if is_git and entry.name in DATA:
                 continue
             if entry.is_dir(follow_symlinks=False):
-                if entry.name not in SKIPPED and not os.path.exists(f"{root}/{path}/pyvenv.cfg"):
-                    folders.append((path, inside or is_git))
+                if entry.name not in SKIPPED:
+                    folders.append((path, within))
                 continue
-            what = (
-                _of_git(root, folder, entry, hooks)
-                if is_git or inside or entry.name == ".git"
-                else _of(root, entry, path)
-            )
+            if entry.is_symlink() and os.path.isdir(entry.path):
+                what = _of_link(root, entry, within)
+                if what is not None and within and _is_looked_at(root, entry.path):
+                    folders.append((path, within))
+            else:
+                what = _of_git(root, folder, entry, hooks) if within or entry.name == ".git" else _of(entry, path)
             if what is not None:
                 found[path] = what
     for place in hooks:
@@ -197,12 +192,50 @@ def survey(root: str) -> dict[str, Found]:
     return found
 
 
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """List a folder, and make it readable before: git needs no permission to list `.git`, only to enter it.
+
+    A folder whose path is too long for the system is empty: no program gets there by a path.
+    """
+    for attempt in range(2):
+        try:
+            return sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except PermissionError:
+            if attempt:
+                raise
+            os.chmod(folder, stat.S_IMODE(os.stat(folder).st_mode) | 0o700)
+        except OSError as error:
+            if error.errno in (errno.ENOTDIR, errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP):
+                break
+            raise
+    return []
+
+
+def _of_link(root: str, entry: os.DirEntry[str], within: bool) -> Found | None:
+    """Return a link to a folder that git may follow: one in a repository, or one to what is not looked at."""
+    leads = LINK + os.fsencode(os.readlink(entry.path))
+    if within:
+        return Found(GIT, leads)
+    hidden = _is_inside(root, entry.path) and not _is_looked_at(root, entry.path)
+    return Found(GIT, leads) if hidden and _holds_repository(entry.path) else None
+
+
+def _holds_repository(folder: str) -> bool:
+    return any(
+        ".git" in (*folders, *files) or _is_git_dir("", {*folders, *files}) for _, folders, files in os.walk(folder)
+    )
+
+
 def _is_git_dir(folder: str, names: set[str]) -> bool:
-    """Whether git may take a folder for a repository: also a bare one, a worktree's, or a submodule's."""
-    return folder.rpartition("/")[2] == ".git" or ("HEAD" in names and bool(names & {"objects", "commondir", "refs"}))
+    """Whether git may take a folder for a repository, or for what its worktrees share: by any name, also a bare one.
+
+    Of a worktree's repository git wants `HEAD` where `commondir` is, and `objects` and `refs` where that leads.
+    """
+    is_own = "HEAD" in names and bool(names & {"objects", "commondir", "refs"})
+    return folder.rpartition("/")[2] == ".git" or is_own or {"objects", "refs"} <= names
 
 
-def _of(root: str, entry: os.DirEntry[str], path: str) -> Found | None:
+def _of(entry: os.DirEntry[str], path: str) -> Found | None:
     reason = reason_of(path)
     return None if reason is None else _read(entry.path, path, reason)
 
@@ -250,7 +283,8 @@ def _of_git(root: str, folder: str, entry: os.DirEntry[str], hooks: set[str]) ->
         hooks |= {value for line in lines if (value := _hooks_path(line))}
         part = "\n".join(lines)
     elif entry.name == "commondir":
-        part = "" if re.fullmatch(r"(.*/)?\.git/(?:.*/)?worktrees/[^/]+", folder) and text.strip() == "../.." else text
+        # As git writes it for a worktree. It leads to a folder that is looked at, whatever its name.
+        part = "" if re.fullmatch(r"(.*/)?worktrees/[^/]+", folder) and text == "../..\n" else text
     elif entry.name == "git-rebase-todo":
         part = "\n".join(line for line in text.splitlines() if re.match(r"\s*(?:exec|x)\b", line))
     elif _is_hook(folder, entry):
@@ -265,7 +299,24 @@ def _is_hook(folder: str, entry: os.DirEntry[str]) -> bool:
 def _leads_inside(root: str, folder: str, text: str) -> bool:
     """Whether a file `.git` names a repository below the root, whose own files are looked at."""
     match = re.fullmatch(r"gitdir: ([^\n]+)\n*", text)
-    return match is not None and _is_inside(root, os.path.join(root, folder, match[1]))
+    return match is not None and _is_looked_at(root, os.path.join(root, folder, match[1]))
+
+
+def _is_looked_at(root: str, path: str) -> bool:
+    """Whether `survey` comes to a folder: it is below the root, and in none that is left out."""
+    real, top = os.path.realpath(path), os.path.realpath(root)
+    if not real.startswith(f"{top}/"):
+        return real == top
+    above = top
+    for name in real.removeprefix(f"{top}/").split("/"):
+        try:
+            inside = _is_git_dir(above.removeprefix(top), {*os.listdir(above)})
+        except OSError:
+            return False
+        if name in SKIPPED or (inside and name in DATA):
+            return False
+        above = f"{above}/{name}"
+    return True
 
 
 def _is_inside(root: str, path: str) -> bool:

@@ -6,17 +6,22 @@ import itertools
 import logging
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+import time
+from collections.abc import AsyncIterable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 from anyio import to_thread
 from pydantic_ai.workspaces import CommandResult, WorkspaceCommand, WorkspaceRef, WorkspaceUnavailableError
 
 from deep_core.plugin_api import absolute_path, find_program
 
+from .background import Staying
 from .local import LocalBackend
-from .run_later import LINK, Found, survey
+from .run_later import LINK, Found, reason_of, survey
 
 __all__ = ["SandboxBackend"]
 
@@ -31,6 +36,21 @@ GUARDED = (
 MOST_MODULES = 100
 ASIDE = ".sandboxed"
 """What is appended to the name of a file that a command made, and that is protected or runs later."""
+
+MOST_FROZEN = 200
+"""Files that a command which stays cannot change because they run later; more are looked after as new ones are."""
+WRAPPED = 2
+"""Processes of bubblewrap around a command."""
+LOOK, SHARE = 2.0, 20.0
+"""Seconds between two looks at what runs later: at least, and how often a look's own time."""
+RESTORE = """
+import os, signal, sys
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGPIPE, signal.SIGXFSZ):
+    signal.signal(number, signal.SIG_DFL)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Starts a command with the signals of a terminal, which bubblewrap ignores around it."""
+_PUTTING = threading.Lock()
 
 logger = logging.getLogger("deep.backends")
 
@@ -89,11 +109,23 @@ class SandboxBackend(LocalBackend):
         # Not the provider of LocalBackend: a conversation must not continue without its sandbox.
         self._ref = WorkspaceRef(provider="deep-sandbox", id=self._ref.id)
 
-    def _start(self, argv: Sequence[str], environment: dict[str, str]) -> list[str]:
+    def _confine(
+        self, argv: Sequence[str], environment: dict[str, str], *, frozen: Iterable[str] | None = None
+    ) -> list[str]:
+        """Return the words that run `argv` in the sandbox.
+
+        Args:
+            argv: the program and its arguments.
+            environment: what it sees.
+            frozen: of a command that stays and has a terminal: what else is read-only, below the root.
+        """
         bounds = self._confined()
         root = bounds.root
         home = os.path.realpath(os.path.expanduser("~"))
-        options = ["--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+        options = ["--unshare-user", "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
+        stays = frozen is not None
+        if not stays:  # one that stays has a terminal that is nobody's
+            options.append("--new-session")
         if self._network:
             options.append("--share-net")
         options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
@@ -107,7 +139,7 @@ class SandboxBackend(LocalBackend):
         if self._network and os.path.exists("/etc/resolv.conf"):  # often a link into /run
             name = os.path.realpath("/etc/resolv.conf")
             options += ["--ro-bind", name, name]
-        real = map(os.path.realpath, (*bounds.inside, *_guarded(root)))  # a mount follows links
+        real = map(os.path.realpath, (*bounds.inside, *_guarded(root), *(frozen or ())))  # a mount follows links
         guarded = {path for path in real if path.startswith(f"{root}/") and os.path.exists(path)}
         # Each folder above one as well: what is mounted cannot be renamed, and a new folder put in its place.
         folders = {folder for path in guarded for folder in _between(root, path)}
@@ -116,9 +148,45 @@ class SandboxBackend(LocalBackend):
         for path in sorted(guarded):
             options += ["--ro-bind", path, path]
         # Through a shell: bubblewrap's own answer to a missing program is not 127.
-        sandboxed = [self._bwrap, *options, "--chdir", root, "--", "/bin/sh", "-c", 'exec "$@"', "sh", *argv]
+        inner = [sys.executable, "-I", "-S", "-c", RESTORE] if stays else ["/bin/sh", "-c", 'exec "$@"', "sh"]
         # The supervisor waits for the namespace: bubblewrap ends before the processes that it left in there are dead.
-        return super()._start(sandboxed, environment)
+        return [self._bwrap, *options, "--chdir", root, "--", *inner, *argv]
+
+    async def _staying(self, command: str) -> Staying:
+        plain, bounds = await super()._staying(command), self._confined()
+        states = {path: _state(path) for path in bounds.inside}
+        before = await to_thread.run_sync(_survey, bounds.root)
+        later = Later(bounds.root, states, before)
+        words = self._confine(plain.words, plain.env, frozen=[f"{bounds.root}/{path}" for path in later.frozen])
+        return Staying(words, plain.env, WRAPPED, later.look)
+
+    async def write_bytes(self, path: str, data: bytes) -> None:
+        """See `LocalBackend`."""
+        with self._own_write(path):
+            await super().write_bytes(path, data)
+
+    async def write_stream(self, path: str, chunks: AsyncIterable[bytes]) -> int:
+        """See `LocalBackend`."""
+        with self._own_write(path):
+            return await super().write_stream(path, chunks)
+
+    async def write_if(self, path: str, data: bytes, *, expected: str | None) -> bool:
+        """See `LocalBackend`."""
+        with self._own_write(path):
+            return await super().write_if(path, data, expected=expected)
+
+    @contextmanager
+    def _own_write(self, path: str) -> Generator[None]:
+        """Tell those who look after commands that stay that this is no command's work."""
+        root = self._confined().root
+        watching = [each for each in Later.all if each.root == root] if reason_of(path) else []
+        for each in watching:
+            each.writing += 1
+        try:
+            yield
+        finally:
+            for each in watching:
+                each.take_over(os.path.relpath(os.path.realpath(path), root))
 
     async def run(
         self,
@@ -143,31 +211,79 @@ class SandboxBackend(LocalBackend):
             for path in sorted(before):
                 if _state(path) not in (None, before[path]):
                     notes.append(_put_aside(bounds.root, path))
-            notes += _put_back(bounds.root, later)
+            with _PUTTING:
+                notes += _put_back(bounds.root, later)
             for note in notes:
                 logger.warning("%s", note)
         return replace(result, stderr=f"{result.stderr}{''.join(f'[{note}]{chr(10)}' for note in notes)}")
+
+
+class Later:
+    """Looks after what runs later while a command stays: new files of that kind are moved aside within seconds.
+
+    Those that were there are read-only for the command, as far as they can be mounted: who changes them is the user, or
+    the file tools. What the file tools make is taken over. What others make is moved aside too, and said.
+
+    Args:
+        root: the workspace.
+        states: the protected paths, and what each is.
+        before: what runs later, or why it is not known.
+    """
+
+    all: ClassVar[WeakSet[Later]] = WeakSet()
+
+    def __init__(self, root: str, states: dict[str, str | None], before: dict[str, Found] | str) -> None:
+        self.root = root
+        self.writing = 0
+        self._states = states
+        self._before = before
+        known = {} if isinstance(before, str) else before
+        files = [path for path, found in known.items() if found.part and found.content is not None]
+        self.frozen = files[:MOST_FROZEN]
+        self.all.add(self)
+
+    def take_over(self, path: str) -> None:
+        """Take what a file has now for no command's work: the file tools have written it."""
+        now = _survey(self.root)
+        if not isinstance(now, str) and not isinstance(self._before, str) and path in now:
+            self._before = {**self._before, path: now[path]}
+        self.writing -= 1
+
+    def look(self) -> tuple[float, list[str]]:
+        """Move aside what is new; return the seconds until the next look, and what was done."""
+        began, notes = time.monotonic(), list[str]()
+        with _PUTTING:
+            for path in sorted(self._states):
+                if _state(path) not in (None, self._states[path]):
+                    notes.append(_put_aside(self.root, path))
+            if not self.writing and not isinstance(self._before, str):
+                notes += _put_back(self.root, self._before, spared={*self.frozen})
+        for note in notes:
+            logger.warning("%s", note)
+        return max(LOOK, SHARE * (time.monotonic() - began)), notes
 
 
 def _survey(root: str) -> dict[str, Found] | str:
     """Return what runs later, or why it is not known."""
     try:
         return survey(root)
-    except (OverflowError, OSError) as error:
+    except OSError as error:
         return str(error)
 
 
-def _put_back(root: str, before: dict[str, Found] | str) -> list[str]:
-    """Move aside what a command made that runs later, put back what was there, and say so."""
+def _put_back(root: str, before: dict[str, Found] | str, spared: Collection[str] = ()) -> list[str]:
+    """Move aside what a command made that runs later, put back what was there, and say so. Leave what is spared."""
     after = _survey(root)
     if isinstance(before, str) or isinstance(after, str):
         return [f"what runs later was not compared: {before if isinstance(before, str) else after}"]
     notes: list[str] = []
     for path, new in sorted(after.items()):
         old = before.get(path)
-        if not new.part or (old is not None and old.part == new.part):
+        if not new.part or path in spared or (old is not None and old.part == new.part):
             continue
         place = f"{root}/{path}"
+        if not os.path.lexists(place):  # below a link that is aside now
+            continue
         aside = _rename_aside(place)
         if old is not None and old.content is not None:
             descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, old.mode)

@@ -11,6 +11,7 @@ from pydantic_ai.workspaces import Workspace
 
 from deep_core import SupportsGuardedWrite, SupportsRangeRead, SupportsRoute
 
+from .forms import in_other_form
 from .paging import BytesSource, Source
 from .quoting import escape, unescape
 from .seen import digest
@@ -100,6 +101,7 @@ async def locate(workspace: Workspace, path: str) -> Place:
         absolute = await workspace.resolve(path, base=root)  # its name has a backslash
     elif plain.startswith("/") and not absolute.startswith(root.rstrip("/") + "/"):
         absolute = await _inside(workspace, absolute, root)
+    absolute = await in_other_form(workspace, absolute, root)
     real = await workspace.realpath(absolute)
     return Place(shown_path(absolute, root), absolute, real, _lock_key(workspace, real))
 

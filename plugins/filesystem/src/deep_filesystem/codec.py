@@ -5,9 +5,12 @@ from __future__ import annotations
 import codecs
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
-__all__ = ["Codec", "NotText", "Unencodable", "detect"]
+from .charsets import guess, is_likely_text
+
+__all__ = ["Codec", "NotText", "Unencodable", "UnknownEncoding", "decode_text", "detect", "named"]
 
 SAMPLE = 64 * 1024
 """Bytes to examine for UTF-16 without a byte order mark, and for NUL bytes."""
@@ -22,14 +25,25 @@ _MARKS = (
 )
 
 
+_NO_TEXT = re.compile("[\0-\x06\x0e-\x1a\x1c-\x1f]")
 _LONE = re.compile("[\ud800-\udfff]")
 
 
+_ASCII = bytes(range(128))
+_STATEFUL = ("iso2022", "hz", "utf-7", "punycode", "idna", "unicode", "raw", "undefined")
+"""In these, bytes before a character change what it is, or they are ASCII alone."""
 _HIGH, _CONTROLS = bytes(range(0x80, 0x100)), bytes(range(0x80, 0xA0))
 
 
 class NotText(ValueError):
     """The bytes are not text in any known encoding."""
+
+
+class UnknownEncoding(ValueError):
+    """There is no such encoding, or none that a part of a file can be read in."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"unknown encoding '{name[:40]}': use a name such as gbk, shift_jis, cp1251 or utf-16")
 
 
 class Unencodable(ValueError):
@@ -38,7 +52,10 @@ class Unencodable(ValueError):
 
 @dataclass(frozen=True)
 class Codec:
-    """A file's encoding. `encode(decode(data)) == data` for the bytes it was detected from.
+    """A file's encoding, of which every character is decoded alone.
+
+    `encode(decode(data)) == data` for the bytes it was detected from, but for encodings of Japanese that have two codes
+    for some characters; an edit copies the bytes that it does not change.
 
     Attributes:
         name: Python's name of the encoding.
@@ -101,7 +118,7 @@ class Codec:
         The part begins at a character. To avoid cutting one at its end, pass `4 * chars + 4` bytes, or up to
         the end of the file.
         """
-        if self.unit == 1 and self.name != "utf-8":
+        if self.unit == 1 and self.name != "utf-8" and _is_one_byte(self.name):
             return data[:chars].decode(self.name, "replace"), min(chars, len(data))
         if self.unit == 4:
             return data[: 4 * chars].decode(self.name, "replace"), min(4 * chars, len(data))
@@ -114,8 +131,51 @@ class Codec:
         return _LONE.sub("\ufffd", text), size
 
 
+def named(name: str, data: bytes) -> Codec:
+    """Return the encoding of this name, with the byte order mark that the file begins with.
+
+    Raises:
+        UnknownEncoding: there is none, or it is none of text that is decoded character by character.
+    """
+    try:
+        found = codecs.lookup(name.strip()).name
+    except (LookupError, ValueError, UnicodeError) as error:
+        raise UnknownEncoding(name) from error
+    found = {"utf-8-sig": "utf-8", "iso8859-1": "latin-1"}.get(found, found)
+    for mark, marked in _MARKS:
+        if marked.startswith(found) and data.startswith(mark):
+            return Codec(marked, mark)
+    if found in ("utf-16", "utf-32"):
+        return Codec(f"{found}-le")
+    if found.startswith(("utf-16-", "utf-32-")):
+        return Codec(found)
+    try:
+        ascii_stays = _ASCII.decode("ascii").encode(found) == _ASCII and _ASCII.decode(found) == _ASCII.decode("ascii")
+    except (LookupError, UnicodeError, AssertionError):
+        ascii_stays = False
+    if not ascii_stays or found.startswith(_STATEFUL):
+        raise UnknownEncoding(name)
+    return Codec(found)
+
+
+def decode_text(data: bytes) -> str:
+    """Decode a text of unknown encoding, however damaged, without its byte order mark."""
+    try:
+        codec = detect(data)
+    except NotText:
+        codec = Codec("utf-8")
+    return codec.show(data[len(codec.mark) :])
+
+
+@cache
+def _is_one_byte(name: str) -> bool:
+    """Whether each byte of the encoding is a character."""
+    return len(bytes(range(256)).decode(name, "replace")) == 256
+
+
 def detect(data: bytes, *, complete: bool = True) -> Codec:
-    """Detect a file's encoding: by byte order mark, else UTF-8, UTF-16 by its zero bytes, cp1252 or latin-1.
+    """Detect a file's encoding: by byte order mark, else UTF-8, UTF-16 by its zero bytes, one of a language, as
+    `charsets` guesses, cp1252 or latin-1.
 
     cp1252 only if a byte of 0x80-0x9F requires it: elsewhere the two are equal, and an edit must not write a
     character into a latin-1 file that only cp1252 has. UTF-8 with a few invalid bytes stays UTF-8.
@@ -135,33 +195,41 @@ def detect(data: bytes, *, complete: bool = True) -> Codec:
     try:
         codecs.getincrementaldecoder("utf-8")("strict").decode(data, complete)
     except UnicodeDecodeError:
-        return _eight_bits(data)
+        return _eight_bits(data, complete)
     return Codec("utf-8")
 
 
 def _zero_bytes(sample: bytes) -> Codec:
-    """Detect UTF-16 of mostly Latin text, where every other byte is zero; other zeros mean a binary file."""
+    """Detect UTF-16 without a mark: of mostly Latin text, where every other byte is zero, else by its letters."""
     pairs = len(sample) // 2
     high, low = sample[1 : 2 * pairs : 2].count(0), sample[0 : 2 * pairs : 2].count(0)
     for name, zeros, others in (("utf-16-le", high, low), ("utf-16-be", low, high)):
-        if pairs >= 2 and zeros >= 0.4 * pairs and others == 0:
+        # A few pairs are of Latin letters alone, or tell nothing.
+        if pairs >= 2 and zeros >= (0.4 * pairs if pairs >= 8 else pairs) and others == 0:
             try:
                 text = sample[: 2 * pairs].decode(name)
             except UnicodeDecodeError:
                 # Only a pair cut by the end of the sample is allowed.
                 text = sample[: 2 * pairs - 2].decode(name, "ignore")
-            if "\0" not in text:
+            if not _NO_TEXT.search(text):
+                return Codec(name)
+    for name, zeros, others in (("utf-16-le", high, low), ("utf-16-be", low, high)):
+        if zeros and not others and (len(sample) % 2 == 0):
+            text = sample.decode(name, "ignore")
+            if len(text.encode(name, "surrogatepass")) >= len(sample) - 2 and is_likely_text(text):
                 return Codec(name)
     raise NotText("a binary file (it has NUL bytes)")
 
 
-def _eight_bits(data: bytes) -> Codec:
+def _eight_bits(data: bytes, complete: bool) -> Codec:
     # Counted by what a translation or a decoder leaves out: a loop over the characters of a large file takes seconds.
     valid = len(data.decode("utf-8", "ignore"))
     stray = len(data.decode("utf-8", "surrogateescape")) - valid
     others = valid - len(data.translate(None, _HIGH))
     if others > stray:
         return Codec("utf-8", errors="surrogateescape")
+    if (language := guess(data, complete=complete)) is not None:
+        return Codec(language)
     if len(data.translate(None, _CONTROLS)) < len(data):
         try:
             data.decode("cp1252")

@@ -9,7 +9,7 @@ from pydantic_ai.workspaces import CommandResult, WorkspaceError
 
 from .stored import stored_files
 
-__all__ = ["render_output", "render_result"]
+__all__ = ["cut", "render_output", "render_result"]
 
 ROOM = 300
 """Characters for the exit code, the pointer and the separators."""
@@ -35,7 +35,7 @@ async def render_output(ctx: RunContext[Any], stdout: str, stderr: str, limit: i
     limit = max(limit - ROOM, limit // 2)
     # Errors are seldom long: standard error gets half, standard output the rest.
     for_stderr = min(len(stderr), max(limit // 2, limit - len(stdout)))
-    parts = _parts(_cut(stdout, limit - for_stderr), _cut(stderr, for_stderr))
+    parts = _parts(cut(stdout, limit - for_stderr), cut(stderr, for_stderr))
     path = await _store(ctx, whole) or "not stored; redirect the output to a file"
     parts.insert(0, f"[all {len(whole):,} characters: {path}]")
     return "\n".join(parts)
@@ -46,7 +46,8 @@ def _parts(stdout: str, stderr: str) -> list[str]:
     return [part.rstrip("\n") for part in parts if part.strip()]
 
 
-def _cut(text: str, limit: int) -> str:
+def cut(text: str, limit: int) -> str:
+    """Return the beginning and the end of a text that is too long."""
     if len(text) <= limit:
         return text
     half = limit // 2

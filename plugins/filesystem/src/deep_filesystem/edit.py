@@ -106,7 +106,7 @@ def edit_bytes(
     starts = _starts(folded.text, old, check)
     if not replace_all:
         _check_unique(folded.text, old)
-    return _replace(folded, codec, starts, len(old), new, limit)
+    return _replace(data, folded, codec, starts, len(old), new, limit)
 
 
 def _starts(text: str, old: str, check: Callable[[], None]) -> Iterator[int]:
@@ -141,48 +141,50 @@ def _check_unique(text: str, old: str) -> None:
     )
 
 
-def _replace(folded: Folded, codec: Codec, starts: Iterator[int], length: int, new: str, limit: int) -> Edited:
+def _replace(
+    data: bytes, folded: Folded, codec: Codec, starts: Iterator[int], length: int, new: str, limit: int
+) -> Edited:
+    """Put the new text between copies of the old bytes: some encodings have two codes for a character."""
     raw = folded.raw
-    joined: list[str] = []
-    pieces: list[str] = []
+    joined: list[bytes] = []
+    pieces: list[bytes] = []
     spans = Spans()
     endings = Endings(folded)
     named: list[int] = []
     multiline = "\n" in new
-    done = 0
+    done = copied = 0
     at = len(codec.mark)
+    text, encoded = "", b""
     for start in starts:
         first, last = folded.to_raw(start), folded.to_raw(start + length)
-        text = new
+        before, text = text, new
         if multiline:
             taken = styles(raw[first:last])
             text = restyle(new, taken, taken[-1] if taken else endings.at(start))
-        # The text before a match gives its first byte; only these pieces are encoded again.
-        before = raw[done:first]
-        at += _size(codec, before)
+        # The text before a match gives its first byte.
+        at += _size(codec, raw[done:first])
         end = at + _size(codec, raw[first:last])
-        if not spans:
-            _check_encodable(codec, raw[:first], text)
-        size = _size(codec, text)
-        limit -= size
+        if not spans or text != before:
+            encoded = _encode(codec, raw[:first] if not spans else "", text)
+        limit -= len(encoded)
         if limit < 0:
             raise Refused("The file would become too large: replace fewer occurrences, or use a command.")
-        spans.add(at, end, size)
-        pieces += [before, text]
+        spans.add(at, end, len(encoded))
+        pieces += [data[copied:at], encoded]
         if len(pieces) >= PART:
-            joined.append("".join(pieces))
+            joined.append(b"".join(pieces))
             pieces.clear()
         if len(named) < MAX_NAMED:
             named.append(start)
-        at, done = end, last
-    joined.append("".join([*pieces, raw[done:]]))
-    return Edited(codec.encode("".join(joined)), tuple(_line_numbers(folded.text, named)), spans)
+        at, done, copied = end, last, end
+    joined.append(b"".join([*pieces, data[copied:]]))
+    return Edited(b"".join(joined), tuple(_line_numbers(folded.text, named)), spans)
 
 
-def _check_encodable(codec: Codec, before: str, text: str) -> None:
-    """Raise `Unencodable` with the line of the result, for which it needs the text before."""
+def _encode(codec: Codec, before: str, text: str) -> bytes:
+    """Encode a replacement. `Unencodable` has the line of the result, for which it needs the text before."""
     try:
-        text.encode(codec.name, codec.errors)
+        return text.encode(codec.name, codec.errors)
     except UnicodeEncodeError:
         codec.encode(before + text)
         raise

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from difflib import get_close_matches
 
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.workspaces import Workspace, WorkspaceError, WorkspaceUnavailableError
 
 from .access import TooLarge
-from .codec import NotText, Unencodable
+from .codec import NotText, Unencodable, UnknownEncoding
 from .documents import DocumentError
 from .edit import Refused
-from .quoting import escape, quoted, unescape
+from .quoting import quoted, unescape
 from .stored import is_stored
+from .suggestions import suggestion
 
 __all__ = ["tool_failures"]
 
-LONGEST = 100
-"""Maximum characters of a name that is compared with others."""
-STEPS = 1_000_000
-"""Maximum pairs of characters to compare for one message, about a tenth of a second."""
 GONE = (
     " A session's stored files are limited: it was removed for newer ones, or with its session. "
     "If you need it, run what made it again."
@@ -46,12 +41,14 @@ async def tool_failures(workspace: Workspace, path: str) -> AsyncGenerator[None]
         raise ToolFailed(
             f"{path}: {error}{' Nothing was written.' if isinstance(error, Unencodable) else ''}"
         ) from error
+    except UnknownEncoding as error:
+        raise ToolFailed(f"{path}: {error}.") from error
     except DocumentError as error:
         raise ToolFailed(f"{path} {error}") from error
     except NotText as error:
         raise ToolFailed(f"{path}: {error}; it is not text. Use a command for its format, or another file.") from error
     except FileNotFoundError as error:
-        hint = GONE if is_stored(unescape(given)) else await _similar(workspace, given)
+        hint = GONE if is_stored(unescape(given)) else await suggestion(workspace, given)
         raise ToolFailed(f"{path}: no such file or directory.{hint}") from error
     except IsADirectoryError as error:
         raise ToolFailed(f"{path} is a directory, not a file. Use ls.") from error
@@ -70,31 +67,3 @@ def _too_large(path: str, error: TooLarge) -> str:
         f"{path} is too large ({size}, the limit is {error.limit:,}). Nothing was changed. "
         "Use a command on part of it, or a smaller file."
     )
-
-
-def _comparable(name: str, names: Iterable[str]) -> Iterator[str]:
-    """Yield the names that a comparison with `name` has time for: it takes the product of their lengths."""
-    steps = 0
-    for other in names:
-        if len(other) > LONGEST or len(name) > LONGEST:
-            continue
-        steps += len(name) * len(other)
-        if steps > STEPS:
-            return
-        yield other
-
-
-async def _similar(workspace: Workspace, path: str) -> str:
-    parent, name = posixpath.split(unescape(path).rstrip("/"))
-    try:
-        entries = await workspace.list_dir(parent or ".")
-    except FileNotFoundError:
-        return f" Its directory {quoted(parent)} does not exist either." if parent else ""
-    except NotADirectoryError:
-        return f" {quoted(parent)} is a file, not a directory."
-    except (OSError, ValueError, WorkspaceError):
-        return ""  # the directory cannot be listed; the message already says that the file is missing
-    if any(entry.name == name for entry in entries):
-        return " It is a broken link."
-    close = get_close_matches(name, list(_comparable(name, (entry.name for entry in entries))), n=3)
-    return f" Did you mean {', '.join(escape(posixpath.join(parent, each)) for each in close)}?" if close else ""

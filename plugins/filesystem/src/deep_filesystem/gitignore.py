@@ -7,22 +7,36 @@ a regular expression busy for hours, with the interpreter's lock held. This one 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
-from anyio import to_thread
 from pydantic_ai.workspaces import Workspace, WorkspaceError
 
 from .access import read_whole
-from .globs import INLINE_STEPS, name_regex, path_regex
+from .globs import matching_names, name_regex, names_regex, path_regex
 
-__all__ = ["Rules", "Scope", "enter", "exists", "scope_above", "split_ignored"]
+__all__ = [
+    "MAX_BYTES",
+    "Rules",
+    "Scope",
+    "enter",
+    "exists",
+    "rules_files",
+    "rules_text",
+    "scope_above",
+    "split_ignored",
+]
 
 MAX_BYTES = 64 * 1024
 """Maximum bytes of a file of rules; a larger one is not read."""
 MAX_PATTERN = 1_000
 """Maximum characters of a rule; a longer one is left out."""
+MAX_STEPS = 10_000_000
+"""Maximum steps of a regular expression before the next look at the time: some 40 milliseconds at worst."""
+TOGETHER = 4_000
+"""Maximum characters of the rules of a scope that become one regular expression: each scope compiles its own."""
 _POSIX = {
     "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "blank": r" \t", "cntrl": r"\x00-\x1f\x7f", "digit": "0-9",
     "graph": "!-~", "lower": "a-z", "print": " -~", "punct": r"!-/:-@\[-`{-~", "space": r"\s", "upper": "A-Z",
@@ -34,44 +48,105 @@ class _Unmatchable(Exception):
     """The pattern matches nothing, as git reads it."""
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Neighboring rules of one kind, so that one regular expression holds them."""
+class _Rule(NamedTuple):
+    """A rule.
 
-    regex: re.Pattern[str]
+    Attributes:
+        regex: matches a name, or a path relative to the folder of the rules.
+        ignored: False for one that begins with `!`.
+        folders_only: whether it ends with a slash.
+        by_name: whether it has no other slash.
+        depth: the slashes of a path that can match; None if any number can.
+    """
+
+    regex: str
     ignored: bool
     folders_only: bool
     by_name: bool
+    depth: int | None
 
 
 class Rules:
     """The rules of one file; the last that matches decides.
 
     Attributes:
+        rules: in their order.
         size: characters of all patterns: a decision takes at most `size` times the path's length in steps.
     """
 
     def __init__(self, text: str) -> None:
-        kinds: list[tuple[tuple[bool, bool, bool], list[str]]] = []
-        self.size = 0
-        for line in text.split("\n"):
-            rule = _read_rule(line.removesuffix("\r"))
-            if rule is None:
-                continue
-            kind, regex = rule
-            self.size += len(line)
-            if kinds and kinds[-1][0] == kind:
-                kinds[-1][1].append(regex)
-            else:
-                kinds.append((kind, [regex]))
-        self._groups = [_Group(re.compile("|".join(regexes), re.S), *kind) for kind, regexes in reversed(kinds)]
+        lines = [line.removesuffix("\r") for line in text.split("\n")]
+        found = [(len(line), rule) for line in lines if (rule := _read_rule(line)) is not None]
+        self.size = sum(size for size, _ in found)
+        self.rules = [rule for _, rule in found]
+
+    @cached_property
+    def alone(self) -> _Hits:
+        """These rules without others."""
+        return _Hits([self])
+
+    @cached_property
+    def _backward(self) -> list[tuple[_Rule, re.Pattern[str]]]:
+        return [(rule, re.compile(rule.regex, re.S)) for rule in reversed(self.rules)]
 
     def decide(self, path: str, name: str, *, is_dir: bool) -> bool | None:
         """Whether the rules ignore a path relative to their folder; None if they say nothing about it."""
-        for group in self._groups:
-            if (is_dir or not group.folders_only) and group.regex.fullmatch(name if group.by_name else path):
-                return group.ignored
+        for rule, regex in self._backward:
+            if (is_dir or not rule.folders_only) and regex.fullmatch(name if rule.by_name else path):
+                return rule.ignored
         return None
+
+
+class _Hits:
+    """Rules of some files without their order: most names are passed over by one look for all names of a folder."""
+
+    def __init__(self, files: Sequence[Rules]) -> None:
+        self._regexes = {
+            (ignored, is_dir): _Regexes(
+                [
+                    [rule for rule in rules.rules if rule.ignored == ignored and (is_dir or not rule.folders_only)]
+                    for rules in files
+                ]
+            )
+            for ignored in (True, False)
+            for is_dir in (True, False)
+        }
+
+    def find(
+        self, folder: str, starts: Sequence[int], names: Sequence[str], *, ignored: bool, is_dir: bool
+    ) -> list[str]:
+        """List the names for which a rule says that git ignores them, or keeps them, whatever other rules say.
+
+        Args:
+            folder: the folder of the names, absolute with a slash at its end.
+            starts: for each file of rules, the length of the path of its folder.
+            names: entries of one kind.
+            ignored: which rules to ask.
+            is_dir: whether they are folders.
+        """
+        return self._regexes[ignored, is_dir].find(folder, starts, names)
+
+
+class _Regexes:
+    """One regular expression for all rules on names, and for each file one for those on paths of a depth."""
+
+    def __init__(self, files: Sequence[Sequence[_Rule]]) -> None:
+        named = [rule.regex for rules in files for rule in rules if rule.by_name]
+        self._names = names_regex(named) if named else None
+        self._paths: list[tuple[int, int | None, re.Pattern[str]]] = []
+        for number, rules in enumerate(files):
+            of_paths = [rule for rule in rules if not rule.by_name]
+            for depth in {rule.depth for rule in of_paths}:
+                regexes = [f"(?:{rule.regex})" for rule in of_paths if rule.depth == depth]
+                self._paths.append((number, depth, re.compile("|".join(regexes), re.S)))
+
+    def find(self, folder: str, starts: Sequence[int], names: Sequence[str]) -> list[str]:
+        found = matching_names(self._names, names) if self._names is not None else []
+        for number, depth, path in self._paths:
+            prefix = folder[starts[number] :]
+            if depth is None or depth == prefix.count("/"):
+                found += [name for name in names if path.fullmatch(prefix + name)]
+        return found
 
 
 @dataclass(frozen=True)
@@ -79,42 +154,79 @@ class Scope:
     """The rules that hold in a folder.
 
     Attributes:
-        rules: the folder's own.
-        parent: the scope of the folder above it, in the same repository.
-        name: the folder's name there.
+        rules: those of the folder, and of the folders above it in the same repository, the nearest first; each with the
+            length of the path of their folder.
+        size: characters of all of them.
     """
 
-    rules: Rules | None = None
-    parent: Scope | None = None
-    name: str = ""
+    rules: tuple[tuple[Rules, int], ...] = ()
+    size: int = 0
 
-    @property
-    def size(self) -> int:
-        """Characters of all rules that hold here."""
-        return (self.rules.size if self.rules else 0) + (self.parent.size if self.parent else 0)
+    def ignores(self, folder: str, name: str, *, is_dir: bool) -> bool:
+        """Whether git ignores an entry of this folder, which is absolute and ends with a slash."""
+        for rules, start in self.rules:
+            decided = rules.decide(folder[start:] + name, name, is_dir=is_dir)
+            if decided is not None:
+                return decided
+        return False
 
-    def ignores(self, name: str, *, is_dir: bool) -> bool:
-        """Whether git ignores an entry of this folder."""
-        scope, path = self, name
-        while True:
-            decided = scope.rules.decide(path, name, is_dir=is_dir) if scope.rules else None
-            if decided is not None or scope.parent is None:
-                return bool(decided)
-            path, scope = f"{scope.name}/{path}", scope.parent
+    def ignored(self, folder: str, names: Sequence[str], *, is_dir: bool) -> set[str]:
+        """Return those entries of this folder that git ignores."""
+        maybe = self._find(folder, names, ignored=True, is_dir=is_dir)
+        if not maybe:
+            return maybe
+        kept = self._find(folder, [*maybe], ignored=False, is_dir=is_dir)
+        return maybe - {name for name in kept if not self.ignores(folder, name, is_dir=is_dir)}
+
+    @cached_property
+    def _hits(self) -> Sequence[tuple[_Hits, Sequence[int]]]:
+        if self.size > TOGETHER:
+            return [(rules.alone, [start]) for rules, start in self.rules]
+        return [(_Hits([rules for rules, _ in self.rules]), [start for _, start in self.rules])]
+
+    def _find(self, folder: str, names: Sequence[str], *, ignored: bool, is_dir: bool) -> set[str]:
+        found: set[str] = set()
+        for hits, starts in self._hits:
+            found.update(hits.find(folder, starts, names, ignored=ignored, is_dir=is_dir))
+        return found
+
+    def below(self, folder: str, texts: Sequence[str], *, is_repository: bool) -> Scope:
+        """Return the scope of a folder in this one, if it has rules or is a repository.
+
+        Args:
+            folder: absolute, with a slash at its end.
+            texts: the contents of its files of rules, the strongest last.
+            is_repository: whether it has a `.git`: then it begins a new scope.
+        """
+        above = NO_RULES if is_repository else self
+        if not any(texts):
+            return above
+        text = "\n".join(texts)
+        rules = _short_rules(text) if len(text) <= TOGETHER else Rules(text)
+        return Scope(((rules, len(folder)), *above.rules), rules.size + above.size)
 
 
-async def enter(workspace: Workspace, folder: str, entries: Container[str], parent: Scope | None, name: str) -> Scope:
-    """Return the scope of a folder, of which `entries` are the names; a repository begins a new one."""
-    texts: list[str] = []
-    if ".git" in entries:
-        parent = None
-        texts.append(await _text(workspace, f"{folder}/.git/info/exclude"))
-    if ".gitignore" in entries:
-        texts.append(await _text(workspace, f"{folder}/.gitignore"))
-    rules = Rules("\n".join(texts)) if any(texts) else None
-    if rules is None and parent is not None and parent.rules is None and parent.parent is None:
-        return parent  # no rules anywhere above: nothing to look up again
-    return Scope(rules, parent, name)
+@lru_cache(maxsize=64)
+def _short_rules(text: str) -> Rules:
+    """Read rules once that many folders have."""
+    return Rules(text)
+
+
+NO_RULES = Scope()
+"""Nothing is ignored."""
+
+
+async def enter(workspace: Workspace, folder: str, entries: Container[str], above: Scope) -> Scope:
+    """Return the scope of a folder, absolute with a slash at its end, of which `entries` are the names."""
+    files = rules_files(entries)
+    texts = [await _text(workspace, folder + name) for name in files]
+    return above.below(folder, texts, is_repository=".git" in entries) if files else above
+
+
+def rules_files(entries: Container[str]) -> list[str]:
+    """Name the files of rules of a folder with these entries, the strongest last."""
+    excluded = [".git/info/exclude"] if ".git" in entries else []
+    return [*excluded, ".gitignore"] if ".gitignore" in entries else excluded
 
 
 async def scope_above(workspace: Workspace, folder: str, top: str) -> Scope | None:
@@ -123,32 +235,38 @@ async def scope_above(workspace: Workspace, folder: str, top: str) -> Scope | No
     Returns:
         None if git ignores `folder` itself, or a folder above it: then no rule is of use inside.
     """
-    prefix = top.rstrip("/") + "/"
-    names = folder.removeprefix(prefix).split("/") if folder.startswith(prefix) else []
-    scope, at = Scope(), top.rstrip("/")
+    at = top.rstrip("/") + "/"
+    names = folder.removeprefix(at).split("/") if folder.startswith(at) else []
+    scope = NO_RULES
     for name in names:
-        present = {each for each in (".git", ".gitignore") if await exists(workspace, f"{at}/{each}")}
-        scope = await enter(workspace, at, present, scope, at.rpartition("/")[2])
-        if scope.ignores(name, is_dir=True):
+        present = {each for each in (".git", ".gitignore") if await exists(workspace, at + each)}
+        scope = await enter(workspace, at, present, scope)
+        if scope.ignores(at, name, is_dir=True):
             return None
-        at = f"{at}/{name}"
+        at = f"{at}{name}/"
     return scope
 
 
-async def split_ignored(scope: Scope, names: Sequence[str], *, is_dir: bool) -> tuple[list[str], list[str]]:
-    """Split the names of entries of a folder into those that git keeps, and those that it ignores."""
-    if not scope.size:
-        return [*names], []
-    ignored: set[str] = set()
-    step = max(1, INLINE_STEPS // (scope.size * 40))
-    for start in range(0, len(names), step):
-        find = partial(_ignored, scope, names[start : start + step], is_dir)
-        ignored |= find() if len(names) <= step else await to_thread.run_sync(find)
+def split_ignored(
+    scope: Scope, folder: str, names: Sequence[str], check: Callable[[], None], *, is_dir: bool
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Split the names of entries of a folder into those that git keeps, and those that it ignores.
+
+    `check` is called all the time; what it raises stops it.
+    """
+    if not scope.size or not names:
+        return names, ()
+    step = max(1, MAX_STEPS // (scope.size * 40))
+    if len(names) <= step:
+        ignored = scope.ignored(folder, names, is_dir=is_dir)
+    else:
+        ignored = set[str]()
+        for start in range(0, len(names), step):
+            check()
+            ignored |= scope.ignored(folder, names[start : start + step], is_dir=is_dir)
+    if not ignored:
+        return names, ()
     return [name for name in names if name not in ignored], [name for name in names if name in ignored]
-
-
-def _ignored(scope: Scope, names: Sequence[str], is_dir: bool) -> set[str]:
-    return {name for name in names if scope.ignores(name, is_dir=is_dir)}
 
 
 async def exists(workspace: Workspace, path: str) -> bool:
@@ -163,14 +281,18 @@ async def _text(workspace: Workspace, path: str) -> str:
     try:
         if await workspace.realpath(path) != path:
             return ""  # git follows no link here either
-        # Each file may begin with a byte order mark, which git skips.
-        return (await read_whole(workspace, path, MAX_BYTES)).decode("utf-8-sig", "replace")
+        return rules_text(await read_whole(workspace, path, MAX_BYTES))
     except (OSError, ValueError, WorkspaceError):
         return ""  # a folder of that name, unreadable, outside, or too large
 
 
-def _read_rule(line: str) -> tuple[tuple[bool, bool, bool], str] | None:
-    """Return a rule's kind (ignored, folders only, by name) and its regular expression; None if it matches nothing."""
+def rules_text(data: bytes) -> str:
+    """Decode a file of rules. Each may begin with a byte order mark, which git skips."""
+    return data.decode("utf-8-sig", "replace")
+
+
+def _read_rule(line: str) -> _Rule | None:
+    """Read a line; None if it matches nothing."""
     pattern = _trim(line)
     if pattern.startswith("#") or len(pattern) > MAX_PATTERN:
         return None
@@ -182,10 +304,13 @@ def _read_rule(line: str) -> tuple[tuple[bool, bool, bool], str] | None:
         return None
     by_name = "/" not in pattern
     try:
-        regex = _name(pattern) if by_name else path_regex([*map(_path_name, _split(pattern.removeprefix("/")))])
+        if by_name:
+            return _Rule(_name(pattern), ignored, folders_only, True, None)
+        names = [*map(_path_name, _split(pattern.removeprefix("/")))]
     except _Unmatchable:
         return None
-    return (ignored, folders_only, by_name), regex
+    depth = None if None in names else len(names) - 1
+    return _Rule(path_regex(names), ignored, folders_only, False, depth)
 
 
 def _trim(line: str) -> str:
@@ -197,11 +322,16 @@ def _trim(line: str) -> str:
 
 
 def _split(pattern: str) -> list[str]:
-    """Split at slashes outside of classes."""
+    """Split at slashes outside of classes, escaped ones too; behind `**`, an escaped one needs a folder."""
     names: list[str] = []
     start = at = 0
     while at < len(pattern):
-        if pattern[at] == "\\":
+        if pattern.startswith("\\/", at):
+            name = pattern[start:at]
+            names += [name, "*"] if _is_any_path(name) else [name]
+            at += 1
+            start = at + 1
+        elif pattern[at] == "\\":
             at += 1
         elif pattern[at] == "[":
             _, at = _class(pattern, at)
@@ -213,7 +343,11 @@ def _split(pattern: str) -> list[str]:
 
 
 def _path_name(name: str) -> str | None:
-    return None if len(name) > 1 and not name.strip("*") else _name(name)
+    return None if _is_any_path(name) else _name(name)
+
+
+def _is_any_path(name: str) -> bool:
+    return len(name) > 1 and not name.strip("*")
 
 
 def _name(name: str) -> str:

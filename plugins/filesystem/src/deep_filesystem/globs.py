@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from itertools import takewhile
-
-from anyio import lowlevel, to_thread
 
 from .quoting import quoted
 
 __all__ = [
-    "INLINE_STEPS",
     "BadGlob",
     "Glob",
     "basename_or_path",
+    "matching_names",
     "name_regex",
+    "names_regex",
     "path_first",
     "path_regex",
-    "select",
 ]
 
 MAX_ALTERNATIVES = 256
 """Maximum number of patterns that the braces expand to, and of braces to expand."""
 MAX_PATTERN, MAX_EXPANDED = 1_000, 4_000
 """Maximum characters of a pattern, and of all that its braces expand to."""
-INLINE_STEPS = 250_000
-"""Maximum product of pattern and path lengths to match in the event loop: about a millisecond at worst."""
 _SPECIAL = re.compile(r"[*?\[{]")
+_MAY_MEAN = re.compile(r"[*?\[\]{},\\]")
 _ESCAPED = re.compile(r"\\([*?\[\]{},\\])")
 _ONE = re.compile(r"\[([*?\[\]{},\\])\]")
 
@@ -55,6 +51,8 @@ class Glob:
         prefix: the first directories of the pattern, as far as they are plain names; "" or ending in "/".
         depth: maximum directories below `prefix` in a match; None with `**`.
         size: characters of the pattern with its braces expanded.
+        names: if the folder decides by `prefix` and `depth` alone, the patterns of the name: `{src/**/*.py}` has
+            `*.py`; None otherwise.
 
     Raises:
         BadGlob: unbalanced braces or brackets, too many alternatives, too long.
@@ -74,10 +72,33 @@ class Glob:
         if not any("**" in alternative for alternative in alternatives):
             self.depth = max(alternative.count("/") for alternative in alternatives) - self.prefix.count("/")
         self._regex = re.compile("|".join(f"(?:{_translate(alternative)})" for alternative in alternatives), re.S)
+        self.names = _last_names(alternatives, self.prefix)
+        self._names = self._ends = None
+        if self.names is None or "*" in self.names:
+            return
+        if all(name[:1] == "*" and not _MAY_MEAN.search(name[1:]) for name in self.names):
+            self._ends = tuple(name[1:] for name in self.names)
+        else:
+            self._names = names_regex([_name(name, pattern) for name in self.names])
 
     def matches(self, path: str) -> bool:
         """Whether a relative path matches."""
         return self._regex.fullmatch(path) is not None
+
+    def select(self, folder: str, names: Sequence[str]) -> list[str]:
+        """List the entries of a folder that match, in their order.
+
+        Args:
+            folder: its path, "" or ending in "/".
+            names: of its entries.
+        """
+        if self.names is None:
+            return [name for name in names if self.matches(folder + name)]
+        if not folder.startswith(self.prefix) or (self.depth is not None and folder != self.prefix):
+            return []
+        if self._ends is not None:  # `*.py` and its like, three times as fast
+            return [name for name in names if name.endswith(self._ends)]
+        return matching_names(self._names, names) if self._names is not None else [*names]
 
 
 def basename_or_path(pattern: str) -> Glob:
@@ -89,19 +110,6 @@ def basename_or_path(pattern: str) -> Glob:
     if pattern.startswith("!"):
         raise BadGlob(pattern, "a glob cannot exclude files: name those to search, such as *.py")
     return Glob(pattern.lstrip("/") if "/" in pattern else f"**/{pattern}")
-
-
-async def select(glob: Glob, paths: Sequence[str], key: Callable[[str], str] = str) -> list[str]:
-    """List the paths of which `key` matches, in their order; leave the event loop free, and stop when cancelled."""
-    kept: list[str] = []
-    start = cost = 0
-    for end, path in enumerate(paths, 1):
-        cost += glob.size * len(key(path))
-        if cost > INLINE_STEPS:
-            kept += await to_thread.run_sync(partial(_matching, glob, paths[start:end], key))
-            start, cost = end, 0
-    await lowlevel.checkpoint()  # a backend of this machine lists directories without one
-    return kept + _matching(glob, paths[start:], key)
 
 
 async def path_first(pattern: str, exists: Callable[[str], Awaitable[bool]]) -> str:
@@ -120,13 +128,37 @@ async def path_first(pattern: str, exists: Callable[[str], Awaitable[bool]]) -> 
     return pattern
 
 
+def names_regex(regexes: Sequence[str]) -> re.Pattern[str]:
+    """Compile the regular expressions of names for `matching_names`."""
+    return re.compile(f"/({'|'.join(regexes)})(?=/)", re.S)
+
+
+def matching_names(regex: re.Pattern[str], names: Sequence[str]) -> list[str]:
+    """List the names that match, in their order: in one call, because one for each name takes five times as long.
+
+    Args:
+        regex: of `names_regex`.
+        names: names without a slash.
+    """
+    return regex.findall(f"/{'/'.join(names)}/") if names else []
+
+
 def _literal(name: str) -> str | None:
     """Return what a name without wildcards stands for; None for one with wildcards."""
     return None if _SPECIAL.search(_ONE.sub("", name)) else _ONE.sub(r"\1", name)
 
 
-def _matching(glob: Glob, paths: Sequence[str], key: Callable[[str], str]) -> list[str]:
-    return [path for path in paths if glob.matches(key(path))]
+def _last_names(alternatives: Sequence[str], prefix: str) -> list[str] | None:
+    """Return the name of each alternative, if they are alike but for it: as `Glob.names`."""
+    names: list[str] = []
+    between: set[tuple[str, ...]] = set()
+    for alternative in alternatives:
+        *folders, name = _split(alternative)
+        if name == "**":
+            folders, name = [*folders, "**"], "*"
+        between.add(tuple(folders[prefix.count("/") :]))
+        names.append(name)
+    return names if between <= {()} or between <= {("**",)} else None
 
 
 def _expand(pattern: str) -> list[str]:

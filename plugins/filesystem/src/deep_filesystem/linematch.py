@@ -63,19 +63,20 @@ class LineMatcher:
             self._lines = re.compile(lines, re.ASCII if text is not None else 0)
             self._text = re.compile(text, re.ASCII | re.MULTILINE) if text is not None else None
 
-    def match(self, text: str, most: int, offset: int = 0) -> Lines:
+    def match(self, text: str, most: int, offset: int = 0, *, first: bool = False) -> Lines:
         """Find the lines of a text that match.
 
         Args:
             text: with its line endings.
             most: maximum lines to show.
             offset: lines before the text, added to the numbers.
+            first: whether one line is enough: then the others may not be counted.
         """
-        if self._text is not None and not _STRAY.search(text):
-            return self._in_text(self._text, text, most, offset)
+        if self._text is not None and (text.isascii() or not _STRAY.search(text)):
+            return self._in_text(self._text, text, most, offset, first)
         return self._in_lines(text, most, offset)
 
-    def _in_text(self, pattern: re.Pattern[str], text: str, most: int, offset: int) -> Lines:
+    def _in_text(self, pattern: re.Pattern[str], text: str, most: int, offset: int, first: bool) -> Lines:
         count, number, counted, at = 0, offset + 1, 0, 0
         shown: list[tuple[int, str | None]] = []
         while at <= len(text):
@@ -92,6 +93,8 @@ class LineMatcher:
                 number += text.count("\n", counted, start)
                 counted = start
                 shown.append((number, _format(text[start:end])))
+            if first:
+                break
             at = end + 1
         return Lines(count, shown)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pydantic_ai.workspaces import FileEntry, Workspace, WorkspaceError
 
 from .gitignore import Scope, enter, scope_above, split_ignored
-from .walk import SKIPPED, is_printable
+from .walk import SKIPPED, go_on, is_printable
 
 __all__ = ["FileList", "ListedFile", "list_files"]
 
@@ -60,12 +60,13 @@ async def list_files(workspace: Workspace, *, most: int = 500) -> FileList:
         absolute = posixpath.join(root, directory) if directory else root
         entries = await _entries(workspace, absolute, is_root=not directory)
         present = {entry.name for entry in entries}
-        scope = await enter(workspace, absolute.rstrip("/"), present, above, posixpath.basename(absolute))
+        folder = absolute.rstrip("/") + "/"
+        scope = await enter(workspace, folder, present, above)
         kept = [each for each in entries if not each.name.startswith(".") and is_printable(each.name)]
         sizes = {entry.name: entry.size for entry in kept if not entry.is_dir}
         below = sorted(entry.name for entry in kept if entry.is_dir and entry.name not in SKIPPED)
-        names, _ = await split_ignored(scope, sorted(sizes), is_dir=False)
-        below, _ = await split_ignored(scope, below, is_dir=True)
+        names, _ = split_ignored(scope, folder, sorted(sizes), go_on, is_dir=False)
+        below, _ = split_ignored(scope, folder, below, go_on, is_dir=True)
         room = most - len(found.files)
         found.files += [ListedFile(posixpath.join(directory, name), sizes[name]) for name in names[:room]]
         free = most - len(directories)

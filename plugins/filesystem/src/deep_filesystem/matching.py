@@ -63,6 +63,10 @@ class Matching:
             return self._matcher.match(text, most, offset)
         return await to_thread.run_sync(self._matcher.match, text, most, offset)
 
+    def match_here(self, text: str, most: int, *, first: bool) -> Lines | None:
+        """Like `LineMatcher.match`, in the caller's thread; None if that could take long."""
+        return self._matcher.match(text, most, first=first) if self._is_bounded(text) else None
+
     def _is_bounded(self, text: str) -> bool:
         dialect = self._dialect
         if dialect.linear:

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable
 from difflib import SequenceMatcher
 
+from .lookalikes import described, first_difference, skeleton
+
 __all__ = ["describe_nearest"]
 
 MAX_LINES = 20_000
@@ -35,7 +37,7 @@ def describe_nearest(text: str, wanted: str, check: Callable[[], None]) -> str:
     stripped = _NUMBERED.sub("", wanted)
     if stripped != wanted and stripped and stripped in text:
         return "It includes the line numbers of read_file: remove the number and the tab."
-    if same := _in_another_form(text[:MAX_COMPOSED], wanted):
+    if same := _looks_the_same(text[:MAX_COMPOSED], wanted) or _in_another_form(text[:MAX_COMPOSED], wanted):
         return same
     lines = text.split("\n", MAX_LINES)[:MAX_LINES]
     target = wanted.strip("\n").split("\n")
@@ -63,6 +65,26 @@ def describe_nearest(text: str, wanted: str, check: Callable[[], None]) -> str:
     if where < 0 or best < 0.5:
         return ""
     return f"Nearest: line {where + 1}:" + _quote(lines, where, len(target))
+
+
+def _looks_the_same(text: str, wanted: str) -> str:
+    """Find text that differs in quotes, dashes, spaces, letters of another script or characters of no width only."""
+    if text.isascii() and wanted.isascii():
+        return ""
+    plain, target = skeleton(text), skeleton(wanted)
+    at = plain.find(target) if target else -1
+    if at < 0:
+        return ""
+    number = plain.count("\n", 0, at)
+    line = text.split("\n", number + target.count("\n") + 1)[number : number + target.count("\n") + 1]
+    # The column in the file is after as many visible characters as in its skeleton.
+    column, rest = at - (plain.rfind("\n", 0, at) + 1), "\n".join(line)
+    start = next((index for index in range(len(rest) + 1) if len(skeleton(rest[:index])) >= column), 0)
+    there, given = first_difference(rest[start:], wanted)
+    return (
+        f"Line {number + 1} looks the same but has {described(there)} where old_string has {described(given)}. "
+        f"Copy the line: {line[0][:SHOWN_CHARS]!a}."
+    )
 
 
 def _in_another_form(text: str, wanted: str) -> str:

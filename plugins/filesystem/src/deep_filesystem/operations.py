@@ -1,4 +1,4 @@
-"""The work of the seven tools. Imported at the first call, so that other agents start sooner."""
+"""The work of the tools. Imported at the first call, so that other agents start sooner."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import posixpath
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from anyio import fail_after
 from pydantic import WithJsonSchema
 from pydantic_ai import RunContext
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.workspaces import (
     SupportsCommands,
     Workspace,
+    WorkspaceError,
     WorkspaceOutputLimitError,
     WorkspaceTimeoutError,
 )
@@ -20,11 +20,13 @@ from pydantic_ai.workspaces import (
 from deep_core import SessionStates
 
 from .access import Place, locate, open_source, range_reader, shown_path
+from .background import Commands
 from .commands import render_output, render_result
 from .dialect import BadPattern, read_pattern
 from .failures import tool_failures
 from .gitignore import exists
 from .globs import BadGlob, Glob, basename_or_path, path_first
+from .leftout import left_out
 from .linematch import text_of
 from .locks import holding
 from .options import FilesystemOptions
@@ -32,10 +34,12 @@ from .quoting import escape, quoted, unescape
 from .reading import read_page
 from .ripgrep import can_try, search_by_ripgrep
 from .run_later import ask_before_writing
-from .search import FileMatches, Searched, SearchRequest, search_by_walk
+from .search import FileMatches, Matches, SearchRequest, search_by_walk
 from .slot import FILES
 from .stored import of_other_sessions
-from .walk import Ignoring, TooMany, begin_ignoring, walk
+from .suggestions import other_spelling
+from .survey import Listing, list_below
+from .walk import LeftOut, Sieve, TooMany, begin_ignoring
 from .writing import edit_in_place, write_in_place
 
 if TYPE_CHECKING:
@@ -53,9 +57,10 @@ class Operations:
     Change `schemas.py` with every signature.
     """
 
-    def __init__(self, options: FilesystemOptions) -> None:
+    def __init__(self, options: FilesystemOptions, sessions: SessionStates | None = None) -> None:
         self.options = options
-        self._sessions = SessionStates()
+        self._sessions = sessions or SessionStates()
+        self._commands = Commands(options)
 
     async def ls(self, ctx: RunContext[Any], path: str = ".", offset: int = 0) -> str:
         """List a directory: directories first, then files with their size."""
@@ -78,10 +83,11 @@ class Operations:
             ],
             offset,
             "entries",
+            len(entries),
         )
 
     async def read_file(
-        self, ctx: RunContext[Any], path: str, offset: int = 0, limit: int = 2000, byte: int = 0
+        self, ctx: RunContext[Any], path: str, offset: int = 0, limit: int = 2000, byte: int = 0, encoding: str = ""
     ) -> Any:
         """Read a page of a file: a text; of a picture a list with a line of text and the picture."""
         workspace = ctx.workspace
@@ -97,6 +103,7 @@ class Operations:
                     offset=offset,
                     limit=limit,
                     byte=byte,
+                    encoding=encoding,
                     takes_pictures=lambda: _takes_pictures(ctx),
                 )
 
@@ -106,6 +113,8 @@ class Operations:
         files = self._sessions.state(ctx)[FILES]
         async with tool_failures(workspace, path):
             place = await locate(workspace, path)
+            if (meant := await other_spelling(workspace, path)) is not None:
+                raise ToolFailed(f"{place.shown} does not exist. Nothing was written: did you mean {escape(meant)}?")
             await ask_before_writing(ctx, place, lambda before: content)
             async with holding(place.lock):
                 return await write_in_place(workspace, place, files, content, max_bytes=self.options.max_bytes)
@@ -151,41 +160,30 @@ class Operations:
             place = await locate(workspace, start)
             if not (await workspace.stat(place.absolute)).is_dir:
                 raise NotADirectoryError(start)
-            ignoring = None if ignored else await begin_ignoring(workspace, place.real)
-            found: list[str] = []
+            left = LeftOut(None if ignored else await begin_ignoring(workspace, place.real))
+            sieve = Sieve(left, glob, glob.prefix, glob.depth, folders)
+            hidden = of_other_sessions(ctx.deps)
+            most = max(offset, 0) + self.options.list_limit
+            found = Listing(most, place.real, hidden)
             partial = False
-            below = walk(
-                workspace,
-                place.real,
-                depth=glob.depth,
-                wanted=glob,
-                prefix=glob.prefix,
-                folders=folders,
-                ignoring=ignoring,
-            )
             try:
-                with fail_after(self.options.grep_seconds):
-                    async for file in below:
-                        found.append(file.path + "/" * folders)
-            except TimeoutError as error:
-                if not found:
-                    raise self._too_slow() from error
-                partial = True
+                partial = await list_below(workspace, place.real, sieve, found, self.options.grep_seconds)
             except TooMany as error:
-                if not found:
+                if not found.total:
                     raise ToolFailed(f"{error}: search in a smaller directory.") from error
                 partial = True
-        hidden = of_other_sessions(ctx.deps)
-        found = [path for path in found if not hidden(posixpath.join(place.real, path))]
-        notes = _notes(ignoring, "listed", partial)
-        if not found:
+            if partial and not found.total:
+                raise self._too_slow()
+            root = "" if place.shown == "." else place.shown.rstrip("/") + "/"
+            notes = _notes(left, "listed", partial, place, await workspace.working_dir())
+        if not found.total:
             named = quoted(pattern)
             hint = f" For all directories below: **/{named}" if "/" not in pattern and "**" not in pattern else ""
             what = "directories" if folders else "files"
             return "\n".join([f"No {what} match {named} in {_directory_name(place.shown)}.{hint}", *notes])
-        root = "" if place.shown == "." else place.shown.rstrip("/") + "/"
-        names = [root + escape(path) for path in sorted(found)]
-        return "\n".join([self._list_page(names, offset, "directories" if folders else "files"), *notes])
+        names = [root + escape(path) + "/" * folders for path in found.first()]
+        page = self._list_page(names, offset, "directories" if folders else "files", found.total)
+        return "\n".join([page, *notes])
 
     async def grep(
         self,
@@ -208,67 +206,73 @@ class Operations:
         async with tool_failures(workspace, path):
             place = await locate(workspace, path)
             entry = await workspace.stat(place.absolute)
+            root = await workspace.working_dir()
+            prefix = ""
+            if wanted is not None and wanted.prefix and entry.is_dir:
+                inner = await _folder(workspace, posixpath.join(place.absolute, wanted.prefix))
+                place, prefix = inner or place, wanted.prefix if inner else ""
             ranged = await range_reader(workspace, place.absolute) is not None
             request = SearchRequest(
                 root=place.real,
                 is_file=not entry.is_dir,
                 dialect=dialect,
                 wanted=wanted,
+                prefix=prefix,
                 max_bytes=self.options.grep_bytes if ranged else min(self.options.grep_bytes, self.options.max_bytes),
-                most=self.options.grep_limit if output_mode == "content" else 0,
-                ignoring=await begin_ignoring(workspace, place.real) if entry.is_dir and not ignored else None,
+                lines=self.options.grep_limit if output_mode == "content" else 0,
+                files=self.options.grep_limit,
+                counts=output_mode != "files_with_matches",
+                left=LeftOut(await begin_ignoring(workspace, place.real) if entry.is_dir and not ignored else None),
+                hidden=of_other_sessions(ctx.deps),
             )
             if request.is_file and entry.size is not None and entry.size > request.max_bytes:
                 raise ToolFailed(f"{place.shown} has {entry.size:,} bytes; grep searches up to {request.max_bytes:,}.")
-            hidden = of_other_sessions(ctx.deps)
             searched = await self._search(workspace, request)
-            found = [each for each in searched.found if not hidden(each.path)]
-            if request.is_file and not found:
+            if request.is_file and not searched.files:
                 await _searchable(workspace, place, self.options.max_bytes)
-        notes = _notes(request.ignoring, "searched", searched.partial)
-        total = sum(matches.count for matches in found)
-        if not total:
+        notes = _notes(request.left, "searched", searched.partial, place, root)
+        if not searched.files:
             hint = " `\\|` is the character |; between alternatives write | alone." if "\\|" in pattern else ""
             nothing = f"No matches for '{quoted(pattern)}' in {_directory_name(place.shown)}.{hint}"
             return "\n".join([nothing, *notes])
-        root = await workspace.working_dir()
+        found = searched.first()
         names = [_rename(matches.path, place.real, place.absolute, root) for matches in found]
-        limit = self.options.grep_limit
+        more = searched.files - len(found)
         if output_mode == "files_with_matches":
-            return "\n".join([_list_text(names[:limit], len(names) - limit, "files"), *notes])
+            return "\n".join([_list_text(names, more, "files"), *notes])
         if output_mode == "count":
             lines = [f"{name}: {matches.count}" for name, matches in zip(names, found, strict=True)]
-            summary = f"{total} matching lines in {len(found)} files"
-            return "\n".join([summary, _list_text(lines[:limit], len(lines) - limit, "files"), *notes])
-        return "\n".join([_list_text(_content(names, found)[:limit], total - limit, "matching lines"), *notes])
+            summary = f"{searched.lines} matching lines in {searched.files} files"
+            return "\n".join([summary, _list_text(lines, more, "files"), *notes])
+        lines = _content(names, found)[: self.options.grep_limit]
+        return "\n".join([_list_text(lines, searched.lines - len(lines), "matching lines"), *notes])
 
-    async def _search(self, workspace: Workspace, request: SearchRequest) -> Searched:
+    async def _search(self, workspace: Workspace, request: SearchRequest) -> Matches:
         seconds = self.options.grep_seconds
         searched = None
         try:
             if self.options.ripgrep and can_try(workspace, request):
                 searched = await search_by_ripgrep(workspace, request, seconds)
             if searched is None:
-                if request.ignoring is not None:
-                    request.ignoring.clear()
+                request.left.clear()
                 searched = await search_by_walk(workspace, request, seconds)
         except TooMany as error:
             raise ToolFailed(f"{error}: search in a smaller directory.") from error
-        if searched.partial and not searched.found:
+        if searched.partial and not searched.files:
             raise self._too_slow()
         return searched
 
-    def _list_page(self, lines: list[str], offset: int, what: str) -> str:
-        """Join a page of a list, with the offset of the next.
+    def _list_page(self, lines: list[str], offset: int, what: str, total: int) -> str:
+        """Join a page of a list of `total` lines, of which the first are given, with the offset of the next.
 
         Raises:
             ToolFailed: there is no such page.
         """
-        if offset < 0 or offset >= len(lines):
-            raise ToolFailed(f"There are {len(lines)} {what}: offset is from 0 to {len(lines) - 1}.")
+        if offset < 0 or offset >= total:
+            raise ToolFailed(f"There are {total} {what}: offset is from 0 to {total - 1}.")
         end = offset + self.options.list_limit
-        text = _list_text(lines[offset:end], len(lines) - end, what)
-        return f"{text}; next offset={end}" if end < len(lines) else text
+        text = _list_text(lines[offset:end], total - end, what)
+        return f"{text}; next offset={end}" if end < total else text
 
     def _too_slow(self) -> ToolFailed:
         return ToolFailed(
@@ -276,9 +280,18 @@ class Operations:
             "simpler pattern (nested repetitions such as (a+)+ may never end)."
         )
 
-    async def execute(self, ctx: RunContext[Any], command: str, timeout: int = 120) -> str:  # noqa: ASYNC109
-        """Run a shell command."""
+    async def execute(
+        self,
+        ctx: RunContext[Any],
+        command: str,
+        timeout: int = 120,  # noqa: ASYNC109
+        background: bool = False,
+    ) -> str:
+        """Run a shell command; in the background, start it."""
         workspace = ctx.workspace
+        if background:
+            async with tool_failures(workspace, "command"):
+                return await self._commands.start(ctx, self._sessions.state(ctx), command)
         if not isinstance(workspace.backend, SupportsCommands):
             raise ToolFailed("This workspace cannot run commands.")
         if timeout < 1:
@@ -300,6 +313,35 @@ class Operations:
                     f"{await render_output(ctx, error.stdout, error.stderr, limit)}"
                 ) from error
         return await render_result(ctx, result, limit)
+
+    async def read_output(
+        self,
+        ctx: RunContext[Any],
+        id: str,
+        wait: int = 0,
+        until: Annotated[str | None, WithJsonSchema({"type": "string"})] = None,
+        tail: Annotated[int | None, WithJsonSchema({"type": "integer"})] = None,
+    ) -> str:
+        """Read the output of a background command."""
+        async with tool_failures(ctx.workspace, id):
+            return await self._commands.read(ctx, self._sessions.state(ctx), id, wait, until, tail)
+
+    async def send_input(
+        self,
+        ctx: RunContext[Any],
+        id: str,
+        input: str,
+        wait: int = 5,
+        until: Annotated[str | None, WithJsonSchema({"type": "string"})] = None,
+    ) -> str:
+        """Type a line into a background command, and read its answer."""
+        async with tool_failures(ctx.workspace, id):
+            return await self._commands.send(ctx, self._sessions.state(ctx), id, input, wait, until)
+
+    async def stop_command(self, ctx: RunContext[Any], id: str) -> str:
+        """Stop a background command."""
+        async with tool_failures(ctx.workspace, id):
+            return await self._commands.stop(ctx, self._sessions.state(ctx), id)
 
 
 def _takes_pictures(ctx: RunContext[Any]) -> bool:
@@ -334,6 +376,15 @@ def _read_glob(pattern: str, path: str) -> tuple[str, str]:
     return unescape(pattern), path
 
 
+async def _folder(workspace: Workspace, path: str) -> Place | None:
+    """Find a directory; None if it does not exist, or leads outside."""
+    try:
+        place = await locate(workspace, escape(path))
+        return place if (await workspace.stat(place.absolute)).is_dir else None
+    except (OSError, ValueError, WorkspaceError):
+        return None
+
+
 async def _searchable(workspace: Workspace, place: Place, limit: int) -> None:
     """Explain an empty result for a single file: grep may skip such a file."""
     _, head, _ = await open_source(workspace, place.absolute, limit)
@@ -359,14 +410,15 @@ def _list_text(lines: list[str], more: int, what: str) -> str:
     return "\n".join([*lines, f"... and {more} more {what}"] if more > 0 else lines)
 
 
-def _notes(ignoring: Ignoring | None, done: str, partial: bool) -> list[str]:
-    """Say what a search left out, and whether it met its limit."""
+def _notes(left: LeftOut, done: str, partial: bool, place: Place, root: str) -> list[str]:
+    """Say in one line what a search left out, and in one before it whether it met its limit."""
     notes = ["[Partial: the search met its limit. Search in a smaller directory for the rest.]"] if partial else []
-    if ignoring is not None and (ignoring.folders or ignoring.files):
-        counts = ((len(ignoring.folders), "folder"), (len(ignoring.files), "file"))
-        named = " and ".join(f"{count} {what}{'s' * (count > 1)}" for count, what in counts if count)
-        notes.append(f"[Not {done}: {named} that git ignores. To include: ignored=true]")
-    return notes
+
+    def shown(path: str) -> str:
+        return _rename(path, place.real, place.absolute, root)
+
+    said = left_out(left, done, shown)
+    return [*notes, said] if said else notes
 
 
 def _directory_name(directory: str) -> str:

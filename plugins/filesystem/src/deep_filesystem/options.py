@@ -46,5 +46,11 @@ class FilesystemOptions(PluginOptions):
     """Maximum characters shown of a command's output: beginning, end, and the path of all of it."""
     execute_seconds: int = Field(default=600, ge=1, json_schema_extra=_LOWER)
     """Maximum `timeout` of `execute`, in seconds."""
+    background_commands: int = Field(default=50, ge=0, json_schema_extra=_LOWER)
+    """Maximum commands of a session that run in the background."""
+    background_bytes: int = Field(default=10 * 1024**2, ge=4096, json_schema_extra=_LOWER)
+    """Maximum bytes of the log of a background command; of more, the last are kept."""
+    background_seconds: int = Field(default=43_200, ge=1, json_schema_extra=_LOWER)
+    """Maximum time of a background command, in seconds."""
     ripgrep: bool = Field(default=True, json_schema_extra={"project": "off"})
     """Use `rg` if the workspace has it. The result is the same without."""

@@ -14,6 +14,7 @@ __all__ = ["RESULTS", "SCHEMAS", "validator"]
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 PATH = {"default": ".", **TEXT}
+MAYBE = {"default": None, **TEXT}
 OFFSET, OFF = {"default": 0, **NUMBER}, {"default": False, "type": "boolean"}
 
 
@@ -31,6 +32,7 @@ SCHEMAS = {
         offset=OFFSET,
         limit={"default": 2000, **NUMBER},
         byte=OFFSET,
+        encoding={"default": "", **TEXT},
     ),
     "write_file": _schema("path", "content", path=TEXT, content=TEXT),
     "edit_file": _schema(
@@ -45,11 +47,14 @@ SCHEMAS = {
         "pattern",
         pattern=TEXT,
         path=PATH,
-        glob={"default": None, **TEXT},
+        glob=MAYBE,
         output_mode={"default": "files_with_matches", "enum": ["files_with_matches", "content", "count"], **TEXT},
         ignored=OFF,
     ),
-    "execute": _schema("command", command=TEXT, timeout={"default": 120, **NUMBER}),
+    "execute": _schema("command", command=TEXT, timeout={"default": 120, **NUMBER}, background=OFF),
+    "read_output": _schema("id", id=TEXT, wait=OFFSET, until=MAYBE, tail={"default": None, **NUMBER}),
+    "send_input": _schema("id", "input", id=TEXT, input=TEXT, wait={"default": 5, **NUMBER}, until=MAYBE),
+    "stop_command": _schema("id", id=TEXT),
 }
 """By tool."""
 RESULTS: dict[str, dict[str, Any]] = {name: {} if name == "read_file" else {"type": "string"} for name in SCHEMAS}

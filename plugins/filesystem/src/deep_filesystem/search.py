@@ -1,10 +1,13 @@
-"""grep without ripgrep: read every file below a directory through the workspace; same result."""
+"""grep: what is searched, what was found, and the search without ripgrep, with the same result."""
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import AsyncIterator
+import heapq
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from anyio import fail_after, to_thread
 from pydantic_ai.workspaces import Workspace
@@ -12,16 +15,19 @@ from pydantic_ai.workspaces import Workspace
 from .access import range_reader
 from .dialect import Dialect
 from .globs import Glob
+from .host import READ, Folder, Limit, TimeUp, directory_opener, in_thread, scan
 from .linematch import text_of
 from .matching import Matching
-from .walk import Found, Ignoring, TooMany, walk
+from .walk import Found, LeftOut, Sieve, TooMany, walk
 
-__all__ = ["FileMatches", "SearchRequest", "Searched", "search_by_walk"]
+__all__ = ["FileMatches", "Matches", "SearchRequest", "is_binary", "match_file", "search_by_walk", "search_folders"]
 
 HEAD = 64 * 1024
 """Bytes to read first: most binary files have a NUL byte here, and then no more is read."""
 PIECE = 4 * 1024 * 1024
 """Bytes of a large file to search at a time."""
+SLACK = 2_000
+"""Files with matches to keep beyond the first before the others are dropped."""
 
 
 @dataclass(frozen=True)
@@ -32,19 +38,32 @@ class SearchRequest:
         root: the absolute real path of a directory or a file.
         is_file: whether it is a file.
         dialect: the pattern.
-        wanted: the files to search, by path relative to `root`; None for all.
+        wanted: the files to search; None for all.
+        prefix: what `wanted` expects before the path relative to `root`, "" or ending in "/".
         max_bytes: larger files are not searched.
-        most: maximum lines to show; 0 to count only.
-        ignoring: leave out what git ignores, and record it here; None to search everything.
+        lines: maximum lines to show; 0 to count only.
+        files: maximum files to show.
+        counts: whether the lines are counted; else one in a file is enough.
+        left: what git ignores is left out, and all that is left out is recorded here.
+        hidden: tells of an absolute path whether it belongs to another session.
     """
 
     root: str
     is_file: bool
     dialect: Dialect
     wanted: Glob | None
+    prefix: str
     max_bytes: int
-    most: int
-    ignoring: Ignoring | None = None
+    lines: int
+    files: int
+    counts: bool
+    left: LeftOut
+    hidden: Callable[[str], bool]
+
+    def sieve(self) -> Sieve:
+        """Return what a walk takes for this search."""
+        depth = self.wanted.depth if self.wanted is not None and self.prefix == self.wanted.prefix else None
+        return Sieve(self.left, self.wanted, self.prefix, depth, links=False)
 
 
 @dataclass(frozen=True)
@@ -62,76 +81,230 @@ class FileMatches:
     shown: list[tuple[int, str | None]] = field(default_factory=list[tuple[int, str | None]])
 
 
-@dataclass
-class Searched:
-    """What a search found.
+class Matches:
+    """The first files with matches, by path, and how many there are.
 
     Attributes:
-        found: the files with matches, sorted by path.
-        partial: the search met its time limit, so there may be more.
+        files: how many files have matches.
+        lines: how many lines match.
+        partial: whether the search met its limit, so that there may be more.
     """
 
-    found: list[FileMatches] = field(default_factory=list[FileMatches])
-    partial: bool = False
+    def __init__(self, request: SearchRequest) -> None:
+        self.files = self.lines = 0
+        self.partial = False
+        self._most = request.files
+        self._hidden = request.hidden
+        self._kept: list[FileMatches] = []
+
+    def add(self, found: Iterable[FileMatches]) -> None:
+        """Add files."""
+        for matches in found:
+            if ".deep" in matches.path and self._hidden(matches.path):
+                continue
+            self.files += 1
+            self.lines += matches.count
+            self._kept.append(matches)
+        if len(self._kept) > self._most + SLACK:
+            self._kept = self.first()
+
+    def count(self, files: int, lines: int, first: Iterable[FileMatches]) -> None:
+        """Add files of which only the first are given; none of them is hidden."""
+        self.files += files
+        self.lines += lines
+        self._kept += first
+        if len(self._kept) > self._most + SLACK:
+            self._kept = self.first()
+
+    def drop(self, wrong: Callable[[str], bool]) -> int:
+        """Drop those of the first files of which the path is wrong; return how many."""
+        dropped = [each for each in self._kept if wrong(each.path)]
+        self._kept = [each for each in self._kept if each not in dropped] if dropped else self._kept
+        self.files -= len(dropped)
+        self.lines -= sum(each.count for each in dropped)
+        return len(dropped)
+
+    def clear(self) -> None:
+        """Forget them."""
+        self.files = self.lines = 0
+        self._kept = []
+
+    def show(self, lines: Mapping[str, list[tuple[int, str | None]]]) -> None:
+        """Add lines of the first files, by path."""
+        self._kept = [FileMatches(each.path, each.count, lines.get(each.path, [])) for each in self.first()]
+
+    def first(self) -> list[FileMatches]:
+        """Return the first files."""
+        return heapq.nsmallest(self._most, self._kept, key=lambda matches: matches.path)
 
 
-async def search_by_walk(workspace: Workspace, request: SearchRequest, seconds: float) -> Searched:
+async def search_by_walk(workspace: Workspace, request: SearchRequest, seconds: float) -> Matches:
     """Search in Python, for at most `seconds`. Skip unreadable, too large and binary files and links, as ripgrep does.
 
     Raises:
         TooMany: there are too many files, and none that were searched match.
     """
-    result = Searched()
+    found = Matches(request)
+    limit = Limit(seconds)
+    opener = None if request.is_file else directory_opener(workspace)
     try:
         with fail_after(seconds):
-            await _search(workspace, request, result.found)
-    except TimeoutError:
-        result.partial = True
+            async with Matching(request.dialect) as matching:
+                if request.is_file:
+                    size = (await workspace.stat(request.root)).size
+                    await _search_file(workspace, request, matching, Found("", request.root, size), found)
+                elif opener is None:
+                    async for file in walk(workspace, request.root, request.sieve()):
+                        await _search_file(workspace, request, matching, file, found)
+                else:
+                    top = await workspace.realpath(await workspace.working_dir())
+                    folders = scan(opener, request.root, top, request.sieve(), limit)
+                    search = partial(search_folders, folders, request, matching, found, limit, lines=request.lines)
+                    later = await in_thread(search, limit)
+                    for file in later:
+                        await _search_file(workspace, request, matching, file, found)
+    except (TimeoutError, TimeUp):
+        found.partial = True
     except TooMany:
-        if not result.found:
+        if not found.files:
             raise
-        result.partial = True
-    result.found.sort(key=lambda matches: matches.path)
-    return result
+        found.partial = True
+    return found
 
 
-async def _search(workspace: Workspace, request: SearchRequest, found: list[FileMatches]) -> None:
-    async with Matching(request.dialect) as matching:
-        async for file in _files(workspace, request):
-            if file.size is not None and file.size > request.max_bytes:
-                continue
+def search_folders(
+    folders: Iterable[Folder], request: SearchRequest, matching: Matching, found: Matches, limit: Limit, *, lines: int
+) -> list[Found]:
+    """Search the small files of open folders, in a thread, with at most `lines` lines of each. Return the others.
+
+    Raises:
+        TimeUp: the limit is over.
+    """
+    left = request.left
+    later: list[Found] = []
+    for folder in folders:
+        for name in folder.names:
+            limit.check()
+            absolute = folder.absolute + name
             try:
-                matches = await _match_file(workspace, request, matching, file)
-            except (OSError, ValueError):
+                data, size = _read_small(folder.descriptor, name)
+            except OSError:
+                left.unreadable.append(absolute)
                 continue
-            if matches is not None:
-                found.append(matches)
+            if size > request.max_bytes:
+                left.large += 1
+                continue
+            head = None if request.counts or data is None else _head(data)
+            if head is not None and (matches := matching.match_here(head, lines, first=True)) and matches.count:
+                found.add([FileMatches(absolute, matches.count, matches.shown)])
+                continue
+            text = None if data is None else text_of(data)
+            if data is None:
+                later.append(Found(folder.relative + name, absolute, size))
+            elif text is None:
+                left.binary += 1
+            elif (matches := matching.match_here(text, lines, first=not request.counts)) is None:
+                later.append(Found(folder.relative + name, absolute, size))
+            elif matches.count:
+                found.add([FileMatches(absolute, matches.count, matches.shown)])
+    return later
 
 
-async def _files(workspace: Workspace, request: SearchRequest) -> AsyncIterator[Found]:
-    if request.is_file:
-        yield Found("", request.root, (await workspace.stat(request.root)).size)
+def _read_small(folder: int, name: str) -> tuple[bytes | None, int]:
+    """Return a file's bytes and its size; of a binary file its first bytes, of a large text None."""
+    descriptor = os.open(name, READ, dir_fd=folder)
+    try:
+        data = os.read(descriptor, HEAD)
+        if len(data) < HEAD:
+            return data, len(data)
+        size = os.fstat(descriptor).st_size
+        if text_of(data) is None:
+            return data, size
+        if size >= PIECE:
+            return None, size
+        while more := os.read(descriptor, PIECE):
+            data += more
+        return data, len(data)
+    finally:
+        os.close(descriptor)
+
+
+def _head(data: bytes) -> str | None:
+    """Return the first lines of a larger file, None for others: where one match is enough, they may have it.
+
+    ripgrep stops there too, and does not see a NUL byte that comes later.
+    """
+    if len(data) <= HEAD:
+        return None
+    mark = _mark(data)
+    return text_of(data[: _behind_last_line(data[:HEAD], mark)])
+
+
+def _mark(data: bytes) -> bytes:
+    return next((mark for mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) if data.startswith(mark)), b"")
+
+
+def is_binary(folder: int, name: str) -> bool:
+    """Whether the first bytes of a file in an open folder are those of a binary file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    descriptor = os.open(name, READ, dir_fd=folder)
+    try:
+        data = os.read(descriptor, HEAD // 16)  # has the NUL byte of most
+        if len(data) == HEAD // 16 and b"\0" not in data:
+            data += os.read(descriptor, 4 * HEAD)
+    finally:
+        os.close(descriptor)
+    return b"\0" in data and text_of(data) is None
+
+
+async def _search_file(
+    workspace: Workspace, request: SearchRequest, matching: Matching, file: Found, found: Matches
+) -> None:
+    left = request.left
+    if file.size is not None and file.size > request.max_bytes:
+        left.large += 1
         return
-    async for file in walk(workspace, request.root, wanted=request.wanted, ignoring=request.ignoring):
-        yield file
+    try:
+        matches = await match_file(workspace, request, matching, file)
+    except (OSError, ValueError):
+        left.unreadable.append(file.absolute)
+        return
+    if matches is None:
+        left.binary += 1
+    elif matches.count:
+        # Check for links only now: for files without a match it does not matter.
+        if not request.is_file and await workspace.realpath(file.absolute) != file.absolute:
+            left.links.append(file.absolute)
+        else:
+            found.add([matches])
 
 
-async def _match_file(
+async def match_file(
     workspace: Workspace, request: SearchRequest, matching: Matching, file: Found
 ) -> FileMatches | None:
+    """Search one file; None for a binary one.
+
+    Raises:
+        OSError, ValueError: it cannot be read.
+    """
     count = lines = 0
     shown: list[tuple[int, str | None]] = []
     async for piece in _pieces(workspace, file, request.max_bytes):
+        if not request.counts:
+            if count:
+                break
+            if not lines and (head := _head(piece)) and (await matching.match(head, 0)).count:
+                return FileMatches(file.absolute, 1)
         text = text_of(piece) if len(piece) < PIECE // 16 else await to_thread.run_sync(text_of, piece)
         if text is None:
             return None
-        matches = await matching.match(text, request.most - len(shown), lines)
+        matches = await matching.match(text, request.lines - len(shown), lines)
         count += matches.count
         shown += matches.shown
         lines += text.count("\n")
-    # Check for links only now: for files without a match it does not matter.
-    if not count or (not request.is_file and await workspace.realpath(file.absolute) != file.absolute):
-        return None
     return FileMatches(file.absolute, count, shown)
 
 
@@ -147,7 +320,7 @@ async def _pieces(workspace: Workspace, file: Found, limit: int) -> AsyncIterato
     if len(piece) < PIECE:
         yield piece
         return
-    mark = next((mark for mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) if piece.startswith(mark)), b"")
+    mark = _mark(piece)
     at, rest = 0, b""
     while piece and at <= limit:
         at += len(piece)

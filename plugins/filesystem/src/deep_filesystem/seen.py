@@ -27,17 +27,19 @@ class Seen:
         size: bytes of the content.
         ranges: the bytes shown, merged, ends exclusive.
         pages: for a large file, each page shown: its first byte, the byte after it, its sha256.
+        encoding: the one that it was shown in; "" for UTF-8.
     """
 
     sha256: str = ""
     size: int = 0
     ranges: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     pages: list[tuple[int, int, str]] = field(default_factory=list[tuple[int, int, str]])
+    encoding: str = ""
 
     @classmethod
-    def whole(cls, data: bytes) -> Seen:
-        """Whether the agent saw or wrote all of the content."""
-        return cls(digest(data), len(data), [(0, len(data))] if data else [])
+    def whole(cls, data: bytes, encoding: str = "") -> Seen:
+        """Record that the agent saw or wrote all of the content."""
+        return cls(digest(data), len(data), [(0, len(data))] if data else [], encoding=encoding)
 
     @property
     def gap(self) -> int | None:
@@ -49,20 +51,20 @@ class Seen:
         end = self.ranges[0][1]
         return None if end >= self.size else end
 
-    def show(self, sha256: str, size: int, ranges: Iterable[tuple[int, int]]) -> Seen:
+    def show(self, sha256: str, size: int, ranges: Iterable[tuple[int, int]], encoding: str) -> Seen:
         """Record a page of a file that was read whole, if the content is still the same."""
         known = self.ranges if sha256 == self.sha256 else []
-        return Seen(sha256, size, _merge([*known, *ranges]))
+        return Seen(sha256, size, _merge([*known, *ranges]), encoding=encoding)
 
-    def show_page(self, start: int, data: bytes, size: int) -> Seen:
+    def show_page(self, start: int, data: bytes, size: int, encoding: str) -> Seen:
         """Record a page of a file that is only read by page."""
         page = (start, start + len(data), digest(data))
         others = [other for other in self.pages if other[:2] != page[:2]]
-        return Seen("", size, [], [*others, page][-MAX_PAGES:])
+        return Seen("", size, [], [*others, page][-MAX_PAGES:], encoding)
 
     def edited(self, data: bytes, spans: Iterable[Span]) -> Seen:
         """Record the agent's edit: seen ranges move with the text, and the new text counts as seen."""
-        return Seen(digest(data), len(data), _after(self.ranges, spans))
+        return Seen(digest(data), len(data), _after(self.ranges, spans), encoding=self.encoding)
 
     def differs(self, data: bytes) -> bool:
         """Whether the content changed since the agent saw it. Times of files are ignored.

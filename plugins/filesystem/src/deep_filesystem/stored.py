@@ -1,4 +1,7 @@
-"""What sessions stored in the workspace below `.deep/sessions`: deep-summarization does, one folder a session."""
+"""What sessions stored in the workspace below `.deep/sessions`, one folder a session.
+
+deep-summarization does, and commands that stay have their logs there.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ from typing import Protocol
 from pydantic_ai.workspaces import Workspace
 
 from deep_core import DeepAgentDeps
+from deep_core.plugin_api import folder_name
 
-__all__ = ["is_stored", "of_other_sessions", "stored_files"]
+__all__ = ["ROOT", "is_stored", "of_other_sessions", "stored_files"]
 
+ROOT = ".deep/sessions"
 _STORED = re.compile(r"(?:^|/)\.deep/sessions/([^/]+)")
 
 
@@ -35,15 +40,11 @@ def stored_files(deps: object) -> StoredFiles | None:
 
 def of_other_sessions(deps: object) -> Callable[[str], bool]:
     """Return a function that tells whether a path belongs to another session: such are neither listed nor searched."""
-    files = None
+    own = folder_name(deps.session_id) if isinstance(deps, DeepAgentDeps) else None
 
     def is_of_another(path: str) -> bool:
-        nonlocal files
         found = _STORED.search(path)
-        if found is None:
-            return False
-        files = files or stored_files(deps)
-        return files is None or found[1] != files.folder.rpartition("/")[2]
+        return found is not None and found[1] != own
 
     return is_of_another
 

@@ -1,4 +1,4 @@
-"""The seven tools for the model."""
+"""The seven tools for the model, and three for background commands."""
 
 from __future__ import annotations
 
@@ -10,27 +10,35 @@ from pydantic_ai import FunctionToolset, RunContext, Tool
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.workspaces import SupportsCommands
 
+from deep_core import SessionStates
+
 from .options import FilesystemOptions
 from .schemas import RESULTS, SCHEMAS, validator
+from .slot import COMMANDS
 
 if TYPE_CHECKING:
     from .operations import Operations
 
 __all__ = ["build_toolset", "create_filesystem_toolset"]
 
+COMMAND = ["execute", "write", "network", "destructive"]
+"""The tags of everything that a command can do."""
+
 
 def build_toolset(options: FilesystemOptions, *, id: str = "filesystem") -> FunctionToolset[Any]:
     """Build the toolset for these options.
 
-    Every tool has its tags in `metadata["tags"]`. `execute` has the tags of everything a command can do, so that no
-    expression that excludes `write` or `network` includes it.
+    Every tool has its tags in `metadata["tags"]`. `execute` and `send_input` have the tags of everything a command can
+    do, so that no expression that excludes `write` or `network` includes them.
     """
+
+    sessions = SessionStates()
 
     @cache
     def operations() -> Operations:
         from .operations import Operations  # at the first call of a tool
 
-        return Operations(options)
+        return Operations(options, sessions)
 
     ask = options.require_write_approval
     read, write = ["read"], ["write"]
@@ -39,10 +47,10 @@ def build_toolset(options: FilesystemOptions, *, id: str = "filesystem") -> Func
         _tool(
             operations,
             "read_file",
-            "Read numbered lines (PDF: pages) after `offset` skipped, or a picture; `byte`: on inside a line.",
+            "Read numbered lines (PDF: pages) after `offset`, or a picture; `byte`: on inside a line.",
             read,
         ),
-        _tool(operations, "write_file", "Create a file, or replace one you have read in full.", write, ask=ask),
+        _tool(operations, "write_file", "Create a file, or replace one read whole.", write, ask=ask),
         _tool(
             operations,
             "edit_file",
@@ -50,20 +58,54 @@ def build_toolset(options: FilesystemOptions, *, id: str = "filesystem") -> Func
             write,
             ask=ask,
         ),
-        _tool(operations, "glob", "Find files (x/: directories). *.py: in path itself; **/*.py: at any depth.", read),
-        _tool(operations, "grep", "Search lines by regex. glob: only such files, e.g. *.py", read),
+        _tool(operations, "glob", "Find files (x/: directories). *.py: in path; **/*.py: any depth.", read),
+        _tool(operations, "grep", "Search lines by regex. glob: only such files, as *.py", read),
     ]
     if options.include_execute:
         execute = _tool(
             operations,
             "execute",
-            "Run a shell command (timeout: seconds).",
-            ["execute", "write", "network", "destructive"],
+            "Run a shell command (timeout: seconds; background: it stays).",
+            COMMAND,
             ask=options.require_execute_approval,
         )
         execute.prepare = _where_commands_run
-        offered.append(execute)
+        offered += [execute, *_background(operations, options, sessions)]
     return FunctionToolset(offered, id=id)
+
+
+def _background(
+    operations: Callable[[], Operations], options: FilesystemOptions, sessions: SessionStates
+) -> list[Tool[Any]]:
+    """Build the tools for commands that stay, which sessions are offered that have, or had, such a command."""
+
+    async def if_there_are_any(ctx: RunContext[Any], tool: ToolDefinition) -> ToolDefinition | None:
+        state = sessions.state(ctx)
+        while state.parent is not None:  # a subagent has those of its caller
+            state = state.parent
+        # Most sessions have none, and need not store an empty slot.
+        return tool if COMMANDS.name in state.names() and state[COMMANDS] else None
+
+    tools = [
+        _tool(
+            operations,
+            "read_output",
+            "Read what a background command wrote since last time, or its last lines (tail). "
+            "wait: seconds at most, for a line with the regex `until`, or its end.",
+            ["read"],
+        ),
+        _tool(
+            operations,
+            "send_input",
+            "Type a line into a background command, or a control character alone (\\u0003: Ctrl-C); read the answer.",
+            COMMAND,
+            ask=options.require_execute_approval,
+        ),
+        _tool(operations, "stop_command", "Stop a background command, and all that it started.", ["write"]),
+    ]
+    for tool in tools:
+        tool.prepare = if_there_are_any
+    return tools
 
 
 def _tool(

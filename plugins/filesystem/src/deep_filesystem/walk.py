@@ -1,17 +1,35 @@
-"""List the files below a directory of the workspace with `list_dir`, each once and without cycles."""
+"""Walk the files below a directory of the workspace, each once and without cycles: the one walk of glob and grep.
+
+On a directory of this machine, `host` reads the folders in a thread. Elsewhere `list_dir` does. What is found in a
+folder is decided here for both.
+"""
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
+from anyio import to_thread
 from pydantic_ai.workspaces import Workspace
 
 from .gitignore import Scope, enter, scope_above, split_ignored
-from .globs import Glob, select
+from .globs import Glob
 
-__all__ = ["SKIPPED", "Found", "Ignoring", "TooMany", "begin_ignoring", "is_printable", "walk"]
+__all__ = [
+    "SKIPPED",
+    "Entries",
+    "Found",
+    "LeftOut",
+    "Sieve",
+    "TooMany",
+    "begin_ignoring",
+    "go_on",
+    "is_printable",
+    "split_printable",
+    "walk",
+]
 
 SKIPPED = frozenset({
     ".git", ".hg", ".svn", ".deep", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".venv", "__pycache__",
@@ -22,17 +40,15 @@ SKIPPED = frozenset({
 `.deep` has the agent's own large results and earlier messages: they would flood its searches of the project."""
 MAX_ENTRIES = 500_000
 """Maximum entries of a walk, so that a walk of `/` ends."""
-
-
-_ANY = Glob("**")
+INLINE_STEPS = 250_000
+"""Maximum product of the patterns' and the names' lengths for the event loop: about a millisecond at worst."""
 
 
 class TooMany(RuntimeError):
     """The tree has too many entries."""
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """A file, or a link to one.
 
     Attributes:
@@ -46,100 +62,215 @@ class Found:
     size: int | None
 
 
-@dataclass
-class Ignoring:
-    """What a walk leaves out because git ignores it.
+class Entries(NamedTuple):
+    """The names of a folder's entries, by kind.
 
     Attributes:
-        above: the rules that hold above the root of the walk.
-        folders: what was left out, by absolute path; nothing below a folder is counted.
-        files: the wanted files among them.
+        files: what is no folder and no link.
+        folders: real ones, or of unknown kind.
+        links: links to files, broken links, links that lead outside.
+        linked: links to folders, which are not entered.
     """
 
-    above: Scope
+    files: Sequence[str]
+    folders: Sequence[str]
+    links: Sequence[str] = ()
+    linked: Sequence[str] = ()
+
+
+@dataclass
+class LeftOut:
+    """What a walk leaves out, or a search does not read. Paths are absolute.
+
+    Attributes:
+        above: what git ignores is left out, by the rules above the root of the walk; None to leave out nothing.
+        folders: folders that git ignores; nothing below one is counted.
+        files: wanted files that git ignores.
+        unreadable: folders and files that could not be read.
+        unnamed: entries of which the name is not UTF-8.
+        linked: links to folders.
+        links: links to wanted files, which grep does not read.
+        binary: how many files are binary.
+        more_binary: whether there may be more.
+        large: how many files are too large.
+    """
+
+    above: Scope | None = None
     folders: list[str] = field(default_factory=list[str])
     files: list[str] = field(default_factory=list[str])
+    unreadable: list[str] = field(default_factory=list[str])
+    unnamed: list[str] = field(default_factory=list[str])
+    linked: list[str] = field(default_factory=list[str])
+    links: list[str] = field(default_factory=list[str])
+    binary: int = 0
+    more_binary: bool = False
+    large: int = 0
 
     def clear(self) -> None:
         """Forget what was left out, before another walk."""
-        self.folders.clear()
-        self.files.clear()
+        for paths in (self.folders, self.files, self.unreadable, self.unnamed, self.linked, self.links):
+            paths.clear()
+        self.binary = self.large = 0
+        self.more_binary = False
 
 
-async def begin_ignoring(workspace: Workspace, root: str) -> Ignoring | None:
-    """Find the rules for a walk of `root`; None if it is inside a folder that is skipped, or that git ignores."""
+async def begin_ignoring(workspace: Workspace, root: str) -> Scope | None:
+    """Find the rules above a walk of `root`; None if it is inside a folder that is skipped, or that git ignores."""
     top = await workspace.realpath(await workspace.working_dir())
     if not SKIPPED.isdisjoint(root.removeprefix(top).split("/")):
         return None
-    above = await scope_above(workspace, root, top)
-    return None if above is None else Ignoring(above)
+    return await scope_above(workspace, root, top)
 
 
-async def walk(
-    workspace: Workspace,
-    root: str,
-    *,
-    depth: int | None = None,
-    wanted: Glob | None = None,
-    prefix: str = "",
-    folders: bool = False,
-    ignoring: Ignoring | None = None,
-) -> AsyncIterator[Found]:
-    """Yield the files below `root`, directory by directory, in no fixed order.
+@dataclass
+class Sieve:
+    """What a walk looks for.
+
+    Attributes:
+        left: leave out what git ignores, and record it here, with all else that is left out.
+        wanted: take only files that match it.
+        prefix: what `wanted` expects before the path relative to the root, "" or ending in "/".
+        depth: maximum directories below the root to enter; None for all.
+        folders: take directories instead of files.
+        links: take links to files; else record them.
+        most: raise `TooMany` after this many entries.
+        entries: how many there were until now.
+        skipped: which of `SKIPPED` there were.
+    """
+
+    left: LeftOut
+    wanted: Glob | None = None
+    prefix: str = ""
+    depth: int | None = None
+    folders: bool = False
+    links: bool = True
+    most: int = field(default_factory=lambda: MAX_ENTRIES)
+    entries: int = 0
+    skipped: set[str] = field(default_factory=set[str])
+
+    @property
+    def above(self) -> Scope:
+        """The rules above the root."""
+        return self.left.above or Scope()
+
+    @property
+    def ignores(self) -> bool:
+        """Whether git's rules hold."""
+        return self.left.above is not None
+
+    def count(self, entries: int, root: str) -> None:
+        """Count the entries of a folder.
+
+        Raises:
+            TooMany: with these.
+        """
+        self.entries += entries
+        if self.entries > self.most:
+            raise TooMany(f"more than {self.most:,} files and directories below {root}")
+
+    def sift(
+        self, absolute: str, relative: str, entries: Entries, scope: Scope, check: Callable[[], None]
+    ) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the wanted names of a folder, and its folders to enter. Record what is left out.
+
+        Args:
+            absolute: the folder, with a slash at its end.
+            relative: the same below the root: "" or ending in "/".
+            entries: its entries, with names that are Unicode.
+            scope: the rules that hold in it.
+            check: called all the time; what it raises stops it.
+        """
+        left = self.left
+        deeper = self.depth is None or relative.count("/") < self.depth
+        below = entries.folders
+        if below and not SKIPPED.isdisjoint(below):
+            self.skipped.update(SKIPPED.intersection(below))
+            below = [name for name in below if name not in SKIPPED]
+        candidates, links = (entries.folders, entries.linked) if self.folders else (entries.files, entries.links)
+        names = self._select(relative, [*candidates, *links] if links else candidates, check)
+        if scope.size and self.ignores:
+            kept, ignored = split_ignored(scope, absolute, below, check, is_dir=True)
+            if self.folders:
+                gone = {*ignored}
+                names = [name for name in names if name not in gone]
+            else:
+                names, files = split_ignored(scope, absolute, names, check, is_dir=False)
+                left.files += [absolute + name for name in files]
+            if self.folders or deeper:
+                left.folders += [absolute + name for name in ignored]
+            below = kept
+        if deeper:
+            left.linked += [absolute + name for name in entries.linked]
+        if not self.links and entries.links:
+            links = {*entries.links}
+            left.links += [absolute + name for name in names if name in links]
+            names = [name for name in names if name not in links]
+        return names, below if deeper else []
+
+    def _select(self, relative: str, names: Sequence[str], check: Callable[[], None]) -> Sequence[str]:
+        if self.wanted is None or not names:
+            return names
+        folder = self.prefix + relative
+        step = max(1, 40 * INLINE_STEPS // (self.wanted.size * (len(folder) + 40)))
+        if len(names) <= step:
+            return self.wanted.select(folder, names)
+        found: list[str] = []
+        for start in range(0, len(names), step):
+            check()
+            found += self.wanted.select(folder, names[start : start + step])
+        return found
+
+    def is_cheap(self, entries: Entries, scope: Scope, relative: str) -> bool:
+        """Whether `sift` may run in the event loop."""
+        size = scope.size + (self.wanted.size if self.wanted else 0)
+        return size * (len(entries.files) + len(entries.folders)) * (len(relative) + 20) < INLINE_STEPS
+
+
+async def walk(workspace: Workspace, root: str, sieve: Sieve) -> AsyncIterator[Found]:
+    """Yield the wanted files below `root` by `list_dir`, directory by directory, in no fixed order.
 
     Links to directories are not followed: so no file appears twice, there are no cycles, and nothing outside is
-    reached. Names that are not valid Unicode and unreadable directories are skipped, as by ripgrep.
+    reached.
 
     Args:
         workspace: the workspace to walk.
         root: an absolute real path.
-        depth: maximum directories below `root` to enter; None for all.
-        wanted: yield only files that match it.
-        prefix: what `wanted` expects before the path relative to `root`, "" or ending in "/".
-        folders: yield directories instead of files.
-        ignoring: leave out what git ignores, and record it here.
+        sieve: what to look for.
 
     Raises:
         TooMany: after `MAX_ENTRIES`.
         OSError: `root` itself cannot be listed.
     """
-    todo = [(root, "", 0, ignoring.above if ignoring else Scope())]
-    seen = 0
+    left = sieve.left
+    todo = [(root, "", sieve.above)]
     while todo:
-        directory, relative, level, scope = todo.pop()
+        directory, relative, scope = todo.pop()
+        if relative and await _is_link(workspace, directory):
+            left.linked.append(directory)
+            continue
         try:
-            entries = await workspace.list_dir(directory)
+            listed = await workspace.list_dir(directory)
         except (OSError, ValueError):
             if directory == root:
                 raise
+            left.unreadable.append(directory)
             continue
-        seen += len(entries)
-        if seen > MAX_ENTRIES:
-            raise TooMany(f"more than {MAX_ENTRIES:,} files and directories below {root}")
-        sizes = {entry.name: entry.size for entry in entries if is_printable(entry.name) and not entry.is_dir}
-        below = [entry.name for entry in entries if is_printable(entry.name) and entry.is_dir]
-        names = await select(wanted or _ANY, below if folders else [*sizes], (prefix + relative).__add__)
-        if ignoring is not None:
-            present = {entry.name for entry in entries}
-            scope = await enter(workspace, directory.rstrip("/"), present, scope, posixpath.basename(directory))
-            below, left_out = await split_ignored(scope, [name for name in below if name not in SKIPPED], is_dir=True)
-            if folders or depth is None or level < depth:
-                ignoring.folders += [posixpath.join(directory, name) for name in left_out]
-            names, left_out = await _split(scope, names, below, folders=folders)
-            ignoring.files += [posixpath.join(directory, name) for name in left_out]
+        sieve.count(len(listed), root)
+        absolute = directory.rstrip("/") + "/"
+        names = split_printable([entry.name for entry in listed], absolute, left)
+        sizes = {entry.name: entry.size for entry in listed if not entry.is_dir}
+        entries = Entries([name for name in names if name in sizes], [name for name in names if name not in sizes])
+        if sieve.ignores:
+            scope = await enter(workspace, absolute, {*names}, scope)
+        sift = partial(sieve.sift, absolute, relative, entries, scope, go_on)
+        names, below = sift() if sieve.is_cheap(entries, scope, relative) else await to_thread.run_sync(sift)
         for name in names:
-            yield Found(relative + name, posixpath.join(directory, name), sizes.get(name))
-        for name in below:
-            if name not in SKIPPED and (depth is None or level < depth):
-                absolute = posixpath.join(directory, name)
-                if not await _is_link(workspace, absolute):
-                    todo.append((absolute, f"{relative}{name}/", level + 1, scope))
+            yield Found(relative + name, absolute + name, sizes.get(name))
+        todo += [(absolute + name, f"{relative}{name}/", scope) for name in below]
 
 
-async def _split(scope: Scope, names: list[str], below: list[str], *, folders: bool) -> tuple[list[str], list[str]]:
-    if folders:  # those that are ignored are counted already
-        return [name for name in names if name in {*below, *SKIPPED}], []
-    return await split_ignored(scope, names, is_dir=False)
+def go_on() -> None:
+    """Never stop: a walk by `list_dir` ends between two folders."""
 
 
 async def _is_link(workspace: Workspace, absolute: str) -> bool:
@@ -149,7 +280,15 @@ async def _is_link(workspace: Workspace, absolute: str) -> bool:
         return True  # a confined backend denies a link that leads outside
 
 
+def split_printable(names: Sequence[str], folder: str, left: LeftOut) -> Sequence[str]:
+    """Return the names that are valid Unicode; record the others."""
+    if "".join(names).isascii():
+        return names
+    left.unnamed += [folder + name for name in names if not is_printable(name)]
+    return [name for name in names if is_printable(name)]
+
+
 def is_printable(name: str) -> bool:
     """Whether a name of a file is valid Unicode."""
     # Undecodable names are surrogates in Python and U+FFFD in a command's output.
-    return "\ufffd" not in name and not any("\ud800" <= char <= "\udfff" for char in name)
+    return name.isascii() or ("\ufffd" not in name and not any("\ud800" <= char <= "\udfff" for char in name))

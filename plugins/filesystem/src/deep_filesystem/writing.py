@@ -11,7 +11,7 @@ from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.workspaces import Workspace
 
 from .access import Place, read_whole, write_over
-from .codec import SAMPLE, detect
+from .codec import SAMPLE, Codec, detect, named
 from .documents import document_kind
 from .edit import Edited, edit_bytes
 from .overwrite import overwrite_bytes
@@ -47,9 +47,10 @@ async def write_in_place(
             _check(place, seen, old)
             _check_all_seen(place, seen, old)
         check()
-        data = overwrite_bytes(old, detect(old), content)
+        codec = codec_of(seen, old)
+        data = overwrite_bytes(old, codec, content)
         check()
-        return data, digest(old), Seen.whole(data)
+        return data, digest(old), Seen.whole(data, "" if codec.name == "utf-8" else codec.name)
 
     data, expected, after = await _off_loop(len(old) + len(content), work)
     if data == old:
@@ -85,7 +86,7 @@ async def edit_in_place(
     def work(check: Callable[[], None]) -> tuple[Edited, str, Seen]:
         _check(place, seen, old)
         edited = edit_bytes(
-            old, detect(old), old_string, new_string, replace_all=replace_all, limit=max_bytes, check=check
+            old, codec_of(seen, old), old_string, new_string, replace_all=replace_all, limit=max_bytes, check=check
         )
         check()
         return edited, digest(old), seen.edited(edited.data, edited.spans)
@@ -115,6 +116,11 @@ async def _commit(workspace: Workspace, place: Place, data: bytes, *, expected: 
         raise ToolFailed(f"{place.shown} {happened} by someone else just now. Nothing was written: {NOW}")
 
 
+def codec_of(seen: Seen | None, data: bytes) -> Codec:
+    """Return the encoding in which the agent saw a file: what it writes is written in the same."""
+    return named(seen.encoding, data) if seen is not None and seen.encoding else detect(data)
+
+
 def _check(place: Place, seen: Seen | None, data: bytes) -> None:
     if seen is None:
         _unread(place, data)
@@ -142,7 +148,7 @@ def _check_all_seen(place: Place, seen: Seen | None, data: bytes) -> None:
             f"{place.shown} is large and you saw only {len(seen.pages)} of its pages: it cannot be replaced whole. "
             "Use edit_file."
         )
-    newline = detect(data).newline
+    newline = codec_of(seen, data).newline
     line = data.count(newline, 0, gap)
     starts = gap == 0 or data[:gap].endswith(newline)
     where = f"offset={line}" if starts else f"byte={gap}"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from deep_sessions import ChatCommand
     from deep_subagents import SubAgentConfig
     from pydantic_ai import RunContext
+    from pydantic_ai.capabilities import AbstractCapability
 
     from deep_core import (
         AgentContext,
@@ -30,16 +31,18 @@ if TYPE_CHECKING:
         ToolCall,
     )
 
+    from .around_runs import PromptBlocked
     from .folder import Folder, Note
     from .options import FoldersOptions
     from .slot import FOLDERS
 
-__all__ = ["FOLDERS", "Folder", "FoldersOptions", "Note", "folders"]
+__all__ = ["FOLDERS", "Folder", "FoldersOptions", "Note", "PromptBlocked", "folders"]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "folder": ["Folder", "Note"],
+        "around_runs": ["PromptBlocked"],
         "options": ["FoldersOptions"],
         "slot": ["FOLDERS"],
     },
@@ -69,10 +72,10 @@ def deep_options() -> type[FoldersOptions]:
 
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
-    """Add the slots for the folders whose files apply, and for what this run read."""
-    from .slot import FOLDERS, READING
+    """Add the slots for the folders whose files apply, for what this run read, and for what hooks said."""
+    from .slot import FOLDERS, HEARD, READING
 
-    return [FOLDERS, READING]
+    return [FOLDERS, HEARD, READING]
 
 
 @hookimpl
@@ -84,11 +87,50 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
     from .options import FoldersOptions
     from .section import InstructionsSection
 
-    if hook_programs(context) is None:
-        context.idle("deep_check_call", "deep_run_event")
+    programs = hook_programs(context)
+    if programs is None or not programs.about_calls:
+        context.idle("deep_check_call")
+    if programs is None or not (programs.about_calls or programs.around_runs("Notification")):
+        context.idle("deep_run_event")
     options = context.options(FoldersOptions)
     # Before the other live sections: it changes least.
-    return [PromptSection.live("instructions", InstructionsSection(options), order=50)] if options.names else []
+    sections = [PromptSection.live("instructions", InstructionsSection(options), order=50)] if options.names else []
+    if programs is not None and not context.depth:
+        sections += [
+            PromptSection.live(name, said, order=51)
+            for name, event, said in (
+                ("session_start", "SessionStart", _said_at_start),
+                ("user_prompt", "UserPromptSubmit", _said_to_prompt),
+            )
+            if programs.around_runs(event)
+        ]
+    return sections
+
+
+def _said_at_start(ctx: RunContext[Any]) -> str:
+    from .slot import HEARD
+
+    return ctx.deps.state[HEARD].session
+
+
+def _said_to_prompt(ctx: RunContext[Any]) -> str:
+    from .slot import HEARD
+
+    return ctx.deps.state[HEARD].prompt
+
+
+@hookimpl
+def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
+    """Add what runs the hooks of folders around runs; nothing if there are none."""
+    from .found import hook_programs
+
+    programs = hook_programs(context)
+    events = ("SubagentStop",) if context.depth else ("SessionStart", "UserPromptSubmit", "Stop")
+    if programs is None or not programs.around_runs(*events):
+        return []
+    from .around_runs import HooksAroundRuns
+
+    return [HooksAroundRuns(programs, context.depth, context.logger)]
 
 
 @hookimpl
@@ -154,16 +196,20 @@ async def deep_check_call(call: ToolCall, context: AgentContext, ctx: RunContext
 
 @hookimpl
 async def deep_run_event(event: RunEvent, context: AgentContext) -> None:
-    """Tell the hooks of folders that a call has ended."""
+    """Tell the hooks of folders that a call has ended, or that a person is needed."""
     from .found import hook_programs
 
     programs = hook_programs(context)
     if programs is None:
         return
-    from deep_core import ToolEvent
+    from deep_core import ApprovalEvent, ToolEvent
 
     if isinstance(event, ToolEvent) and event.outcome != "started":
         await programs.tell(event)
+    elif isinstance(event, ApprovalEvent) and event.decision == "asked":
+        await programs.notify(
+            event.session_id, "permission_prompt", f"The agent needs your permission to use {event.tool}"
+        )
 
 
 def _is_active(context: PluginContext, plugin: str) -> bool:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from .agent_plugin import load_object
 from .fields import named, plain, text_of, words_of
-from .folder import NAME, AgentEntry, CommandEntry, Folder, HookEntry, Note, ServerEntry, entry_in, read_text
+from .folder import NAME, AgentEntry, CommandEntry, Folder, HookEntry, HookEvent, Note, ServerEntry, entry_in, read_text
 from .tool_names import tools_but, tools_expression
 
 __all__ = ["is_claude_plugin", "read_claude_plugin"]
@@ -59,7 +59,12 @@ COMMAND_UNSUPPORTED = {
 }
 """Fields whose absence a person would notice, and what happens instead. Others are told as unsupported."""
 COMMAND_FIELDS = ("argument-hint", "description", "hide-from-slash-command-tool", "disable-model-invocation", "name")
-EVENTS = ("PreToolUse", "PostToolUse")
+EVENTS = get_args(HookEvent)
+NEVER_HAPPENS = {
+    "PreCompact": "a compaction asks no program",
+    "SessionEnd": "a session here has no end: it can always be continued",
+}
+"""Events of Claude Code that deep-folders knows and does not have."""
 MOST_FILES = 500
 """Of agents, of commands and of skills."""
 DESCRIPTION_CHARS = 200
@@ -361,7 +366,8 @@ class _Reader:
                 if event in ("description", "$schema"):
                     continue
                 if event not in EVENTS:
-                    self._note("unsupported", f"{where}: {event}", f"only {' and '.join(EVENTS)} are")
+                    why = NEVER_HAPPENS.get(event, f"only {', '.join(EVENTS)} are")
+                    self._note("unsupported", f"{where}: {event}", why)
                     continue
                 for group in cast("list[object]", groups) if isinstance(groups, list) else [groups]:
                     found += self._hook_group(f"{where}: {event}", event, group)
@@ -382,8 +388,6 @@ class _Reader:
             if not isinstance(command, str) or not command.strip():
                 self._note("invalid", where, "a hook without a command")
                 continue
-            if "if" in entry:
-                self._note("unsupported", f"{where}: if", "the hook runs for every call that its matcher fits")
             timeout = entry.get("timeout", TIMEOUT)
             seconds = float(timeout) if isinstance(timeout, int | float) and timeout > 0 else TIMEOUT
             yield HookEntry(
@@ -392,6 +396,7 @@ class _Reader:
                 self._filled(command) if args is not None else command,
                 tuple(self._filled(str(arg)) for arg in cast("list[object]", args)) if isinstance(args, list) else None,
                 min(seconds, LONGEST_TIMEOUT),
+                text_of(entry.get("if")),
             )
 
 

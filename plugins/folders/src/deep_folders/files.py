@@ -36,7 +36,7 @@ class InstructionsFile:
 
 
 async def read_folder(workspace: Workspace, folder: str, names: Sequence[str]) -> InstructionsFile | None:
-    """Read the first of these files in a folder; None if it has none that can be read."""
+    """Read the first of these files in a folder that says something; None if it has none that can be read."""
     for name in names:
         path = posixpath.join(folder, name)
         try:
@@ -50,13 +50,18 @@ async def read_folder(workspace: Workspace, folder: str, names: Sequence[str]) -
             continue
         if len(data) > MOST_BYTES:
             return InstructionsFile(path, size=len(data))
-        return InstructionsFile(path, decode(data))
+        if text := decode(data):  # an empty file has no instructions, and another one may
+            return InstructionsFile(path, text)
     return None
 
 
 def decode(data: bytes) -> str:
-    """Decode a file of instructions, however damaged."""
-    return data.decode("utf-8-sig", errors="replace").strip()
+    """Decode a file of instructions, however damaged: as `read_file` does, where deep-filesystem is installed."""
+    try:
+        from deep_filesystem import decode_text
+    except ImportError:
+        return data.decode("utf-8-sig", errors="replace").strip()
+    return decode_text(data).strip()
 
 
 async def folders_above(workspace: Workspace, root: str) -> list[str]:

@@ -14,6 +14,7 @@ __all__ = [
     "Folder",
     "FolderFormat",
     "HookEntry",
+    "HookEvent",
     "Note",
     "ServerEntry",
     "entry_in",
@@ -21,6 +22,9 @@ __all__ = [
 ]
 
 FolderFormat = Literal["agent-plugin", "claude-plugin"]
+HookEvent = Literal[
+    "PreToolUse", "PostToolUse", "SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "Notification"
+]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 MOST_BYTES = 262_144
@@ -107,21 +111,24 @@ class CommandEntry:
 
 @dataclass(frozen=True)
 class HookEntry:
-    """A program that runs before or after calls of tools.
+    """A program that runs around calls of tools, and around runs.
 
     Attributes:
         event: when.
-        matcher: a regular expression for the tool's name; "" for all tools.
+        matcher: a regular expression for the name of the tool, for what starts the session (`startup`, `resume`), or
+            for the kind of notification; "" for all.
         command: of a shell, or with `args` a program.
         args: its arguments; None for a shell's command.
         timeout: in seconds.
+        only: the calls that the matcher's tools are narrowed to, as `Bash(git push *)`; "" for all.
     """
 
-    event: Literal["PreToolUse", "PostToolUse"]
+    event: HookEvent
     matcher: str
     command: str
     args: tuple[str, ...] | None
     timeout: float
+    only: str = ""
 
 
 @dataclass(frozen=True)
@@ -139,7 +146,7 @@ class Folder:
         servers: its MCP servers.
         agents: its types of subagents.
         commands: its slash commands.
-        hooks: its programs around calls of tools.
+        hooks: its programs around calls of tools and around runs.
         notes: what has no effect.
         problem: why nothing of it is used; "" if it is used.
         blocked: why its programs do not start; "" if they may.

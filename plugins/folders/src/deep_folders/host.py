@@ -44,7 +44,8 @@ def _read(folder: Path, project: Path, names: Sequence[str]) -> InstructionsFile
                 continue
             if found.st_size > MOST_BYTES:
                 return InstructionsFile(str(path), size=found.st_size)
-            return InstructionsFile(str(path), decode(path.read_bytes()))
+            if text := decode(path.read_bytes()):
+                return InstructionsFile(str(path), text)
         except (OSError, RuntimeError):  # RuntimeError: a loop of links, before Python 3.13
             continue
     return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from deep_core import StateSlot
 
-__all__ = ["FOLDERS", "READING", "Reading"]
+__all__ = ["FOLDERS", "HEARD", "READING", "Heard", "Reading"]
 
 
 @dataclass(eq=False, repr=False)
@@ -29,7 +29,26 @@ class Reading:
     text: str | None = None
 
 
+@dataclass(eq=False, repr=False)
+class Heard:
+    """What the hooks of folders said around the runs of this process.
+
+    Attributes:
+        started: whether they were told that the session starts.
+        session: what they said then.
+        prompt: what they said to the last message.
+        continued: the run that one of them did not let end.
+    """
+
+    started: bool = False
+    session: str = ""
+    prompt: str = ""
+    continued: str | None = None
+
+
 FOLDERS: StateSlot[list[str]] = StateSlot("folder_instructions", list[str], list[str])
 """The slot: folders below the workspace whose files apply, relative to it. Stored, as a compaction removes the calls
 that named them."""
 READING: StateSlot[Reading] = StateSlot("folder_reading", Reading, Reading, persist=False)
+HEARD: StateSlot[Heard] = StateSlot("folder_hooks", Heard, Heard, persist=False)
+"""Not stored: a process that continues a session starts it again, as `resume`."""

@@ -13,9 +13,11 @@ OURS: Mapping[str, str] = {
     "Agent": "task",
     "AskUserQuestion": "ask_user",
     "Bash": "execute",
+    "BashOutput": "read_output",
     "Edit": "edit_file",
     "Glob": "glob",
     "Grep": "grep",
+    "KillShell": "stop_command",
     "LS": "ls",
     "ListMcpResourcesTool": "list_mcp_resources",
     "MultiEdit": "edit_file",
@@ -86,6 +88,8 @@ def call_as_others_see_it(
         given = {"file_path": posixpath.normpath(posixpath.join(folder, path)), **given}
     for name in THEIRS.get(tool, ()):
         yield name, given
+    if tool == "send_input":  # what is typed into a shell is a command: a hook that watches commands sees it
+        yield "Bash", {"command": given.get("input", "")}
     if plugin == "mcp":  # where a server's name ends is not known: any split may be meant
         for match in re.finditer("_", tool):
             yield f"mcp__{tool[: match.start()]}__{tool[match.end() :]}", given

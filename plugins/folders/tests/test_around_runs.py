@@ -1,0 +1,267 @@
+"""Hooks of folders around runs: what they tell the model, and what they refuse. The programs are real."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import deep_backends
+import deep_filesystem
+import deep_folders
+import deep_sessions
+import deep_subagents
+import pytest
+from deep_backends import local_backend
+from deep_folders import PromptBlocked
+from deep_folders.around_calls import may_be
+from deep_folders.snapshot import digest_of
+from deep_folders.store import Added, Store
+from deep_sessions import AgentDeps, DeepAgent
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from deep_core import Kernel, create_default_deps
+from deep_core.plugin_api import last_live_texts
+
+from .layouts import write
+
+PLUGINS = (deep_folders, deep_backends, deep_filesystem, deep_subagents, deep_sessions)
+KEEP = 'cat >> "$CLAUDE_PLUGIN_DATA/heard"; echo >> "$CLAUDE_PLUGIN_DATA/heard"; '
+
+
+class Room:
+    """A kernel with folders, and agents whose models answer from a list."""
+
+    def __init__(self, root: Path, kernel: Kernel) -> None:
+        self.root, self.kernel = root, kernel
+        self.store = Store(root / "data" / "plugins" / "folders")
+
+    def add(self, name: str, **events: str | dict[str, Any]) -> None:
+        """Add a folder: event -> command, or the hook's table with `matcher`."""
+        tables = {
+            event: [
+                {
+                    **({"matcher": given["matcher"]} if isinstance(given, dict) and "matcher" in given else {}),
+                    "hooks": [{"type": "command", **(given if isinstance(given, dict) else {"command": given})}],
+                }
+            ]
+            for event, given in events.items()
+        }
+        root = write(self.root / "origin" / name, {"hooks/hooks.json": {"hooks": tables}})
+        self.store.add(Added(name, str(root), "", "", "", digest_of(root), True), root)
+
+    def heard(self, name: str) -> list[dict[str, Any]]:
+        """What the programs of a folder got on stdin."""
+        path = self.store.data(name) / "heard"
+        return [json.loads(line) for line in path.read_text().splitlines() if line.strip()] if path.exists() else []
+
+    def play(
+        self, prompt: str | None, *answers: str | ToolCallPart, history: list[ModelMessage] | None = None, **how: Any
+    ) -> list[ModelMessage]:
+        left = iter(answers)
+
+        def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+            said = next(left, "done")
+            return ModelResponse([TextPart(said) if isinstance(said, str) else said])
+
+        agent = self.kernel.create_agent(FunctionModel(answer), interrupt_on=how.pop("interrupt_on", False), **how)
+        deps = create_default_deps(local_backend(Path.cwd()), kernel=self.kernel)
+        return asyncio.run(agent.run(prompt, deps=deps, message_history=history)).all_messages()
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    with Kernel(plugins=[*PLUGINS], discover=False, data_dir=tmp_path / "data") as kernel:
+        yield Room(tmp_path, kernel)
+
+
+def prompts(messages: list[ModelMessage]) -> list[str]:
+    """What the model read as a user's text, without live sections."""
+    parts = [part for message in messages if isinstance(message, ModelRequest) for part in message.parts]
+    return [part.content for part in parts if isinstance(part, UserPromptPart) and isinstance(part.content, str)]
+
+
+def context(text: str) -> str:
+    return f"echo '{json.dumps({'hookSpecificOutput': {'additionalContext': text}})}'"
+
+
+def test_a_session_begins_with_what_hooks_say(room: Room) -> None:
+    room.add("powers", SessionStart={"matcher": "startup|resume", "command": KEEP + context("You have powers.")})
+    room.add("plain", SessionStart="echo Speak like a teacher.")
+    room.add("later", SessionStart={"matcher": "resume", "command": "echo Welcome back."})
+    messages = room.play("hello")
+    assert "\nSpeak like a teacher.\n\nYou have powers.\n" in last_live_texts(messages)["folders.session_start"].text
+    (heard,) = room.heard("powers")
+    assert (heard["hook_event_name"], heard["source"], heard["cwd"]) == ("SessionStart", "startup", str(Path.cwd()))
+    again = room.play("and now", history=messages)
+    assert "Welcome back." in last_live_texts(again)["folders.session_start"].text
+    assert room.heard("powers")[1]["source"] == "resume"
+
+
+def test_a_hook_adds_to_each_message(room: Room) -> None:
+    room.add("clock", UserPromptSubmit=KEEP + "echo It is Monday.")
+    messages = room.play("what day is it?")
+    assert "\nIt is Monday.\n" in last_live_texts(messages)["folders.user_prompt"].text
+    assert [each["prompt"] for each in room.heard("clock")] == ["what day is it?"]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("echo no secrets >&2; exit 2", "no secrets"),
+        ("""echo '{"decision": "block", "reason": "say please"}'""", "say please"),
+        ("""echo '{"continue": false, "stopReason": "closed"}'""", "closed"),
+        ("""echo '{"decision": "perhaps"}'""", "it gives no reason"),
+        ("""echo '{"decision": "allow", "decision": "block"}'""", "begins like JSON and cannot be read"),
+        ("echo '{'", "begins like JSON and cannot be read"),
+        ("/no/such/program", "cannot run (exit code 127)"),
+        ("kill -9 $$", "cannot run (exit code -9)"),
+    ],
+    ids=str,
+)
+def test_a_hook_refuses_a_message_and_nothing_is_sent(room: Room, command: str, told: str) -> None:
+    room.add("guard", UserPromptSubmit=command)
+    asked: list[str] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        asked.append("asked")
+        return ModelResponse([TextPart("done")])
+
+    agent = room.kernel.create_agent(FunctionModel(answer))
+    with pytest.raises(PromptBlocked, match="hook UserPromptSubmit of folder guard blocks the message") as error:
+        asyncio.run(agent.run("the key is 7", deps=create_default_deps(kernel=room.kernel)))
+    assert told in str(error.value)
+    assert not asked
+
+
+def test_a_hook_that_fails_lets_the_message_pass(room: Room, caplog: pytest.LogCaptureFixture) -> None:
+    room.add("broken", UserPromptSubmit="echo oops >&2; exit 1", SessionStart="/no/such/program")
+    assert prompts(room.play("hello")) == ["hello"]
+    assert "hook SessionStart of folder broken: it cannot run" in caplog.text
+
+
+def test_a_hook_does_not_let_the_agent_end_before_it_is_content(room: Room) -> None:
+    once = KEEP + """[ $(wc -l < "$CLAUDE_PLUGIN_DATA/heard") -gt 1 ] || { echo Run the tests first. >&2; exit 2; }"""
+    room.add("tests", Stop=once)
+    messages = room.play("go", "ready", "ready again")
+    assert prompts(messages) == ["go", "hook Stop of folder tests: Run the tests first."]
+    assert [each["stop_hook_active"] for each in room.heard("tests")] == [False, True]
+    assert [each["last_assistant_message"] for each in room.heard("tests")] == ["ready", "ready again"]
+
+
+def test_json_blocks_an_end_and_continue_false_does_not(room: Room) -> None:
+    twice = (
+        KEEP + """[ $(wc -l < "$CLAUDE_PLUGIN_DATA/heard") -gt 1 ] || echo '{"decision": "block", "reason": "more"}'"""
+    )
+    room.add("loop", Stop=twice)
+    room.add("calm", Stop="""echo '{"decision": "block", "reason": "never", "continue": false}'""")
+    assert prompts(room.play("go")) == ["go", "hook Stop of folder loop: more"]
+
+
+def test_a_hook_reads_the_conversation_while_it_runs(room: Room) -> None:
+    """Scripts such as a loop that repeats its task look for the last answer in the transcript."""
+    read = """path=$(sed 's/.*"transcript_path": "\\([^"]*\\)".*/\\1/'); cp "$path" "$CLAUDE_PLUGIN_DATA/kept";"""
+    room.add("loop", Stop=read)
+    room.play("go", ToolCallPart("ls", {"path": "."}), "all is done")
+    data = room.store.data("loop")
+    lines = [json.loads(line) for line in (data / "kept").read_text().splitlines()]
+    kinds = [[part["type"] for part in line["message"]["content"]] for line in lines]
+    assert kinds == [["text"], ["tool_use"], ["tool_result"], ["text"]]
+    assert '"role":"assistant","content":[{"type":"text","text":"all is done"}]' in (data / "kept").read_text()
+    assert [path.name for path in data.iterdir()] == ["kept"]
+
+
+def test_a_hook_that_says_it_goes_on_in_the_background_blocks_nothing(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    room.add("slow", SessionStart="""echo '{"async": true}'; echo '{"metrics": {"decision": "block"}}'""")
+    assert prompts(room.play("go")) == ["go"]
+    assert not caplog.text
+
+
+def test_an_agent_that_waits_for_approval_has_not_ended(room: Room) -> None:
+    room.add("tests", Stop=KEEP + "exit 2", Notification={"matcher": "permission_prompt", "command": KEEP})
+    room.play("go", ToolCallPart("execute", {"command": "true"}), interrupt_on=None)
+    (heard,) = room.heard("tests")
+    assert (heard["hook_event_name"], heard["notification_type"]) == ("Notification", "permission_prompt")
+    assert "execute" in heard["message"]
+
+
+def test_a_subagent_has_an_end_of_its_own(room: Room) -> None:
+    room.add("tests", SubagentStop=KEEP, SessionStart=KEEP, UserPromptSubmit=KEEP, Stop=KEEP)
+    room.play("go", ToolCallPart("task", {"description": "look"}), "looked", "ready")
+    events = [each["hook_event_name"] for each in room.heard("tests")]
+    assert events == ["SessionStart", "UserPromptSubmit", "SubagentStop", "Stop"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo Format it. >&2; exit 2",
+        """echo '{"decision": "block", "reason": "Format it."}'""",
+        context("Format it."),
+    ],
+    ids=str,
+)
+def test_what_a_hook_says_of_a_call_reaches_the_model(room: Room, command: str) -> None:
+    room.add("style", PostToolUse={"matcher": "Write", "command": command})
+    messages = room.play("go", ToolCallPart("write_file", {"path": "a.py", "content": "x"}))
+    assert prompts(messages) == ["go", "hook of folder style: Format it."]
+
+
+def test_text_after_a_call_is_for_people(room: Room) -> None:
+    room.add("chatty", PostToolUse="echo done")
+    assert prompts(room.play("go", ToolCallPart("ls", {"path": "."}))) == ["go"]
+
+
+def test_a_stored_conversation_continues_after_a_refusal(room: Room, tmp_path: Path) -> None:
+    room.add("guard", UserPromptSubmit="grep -q secret && exit 2; exit 0")
+
+    seen: list[list[str]] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append(prompts(messages))
+        return ModelResponse([TextPart("done")])
+
+    async def talk() -> None:
+        how = AgentDeps(model=FunctionModel(answer), session_store=f"sqlite:///{tmp_path}/s.db", kernel=room.kernel)
+        agent = await DeepAgent.create(deps=how)
+        try:
+            refused = await agent.run("the secret", session_id="s")
+            assert isinstance(refused.error, deep_sessions.MessageRefused)
+            await agent.run("hello", session_id="s")
+        finally:
+            await agent.close()
+
+    asyncio.run(talk())
+    assert seen == [["hello"]]  # what was refused does not go with the next message
+
+
+@pytest.mark.parametrize(
+    ("only", "name", "value", "runs"),
+    [
+        ("", "Bash", "ls", True),
+        ("Bash", "Bash", "ls", True),
+        ("Bash(git push *)", "Bash", "git push origin", True),
+        ("Bash(git push *)", "Bash", "git push", True),
+        ("Bash(git push:*)", "Bash", "git push origin", True),
+        ("Bash(git push *)", "Bash", "git pull", False),
+        ("Bash(git push *)", "Bash", "cd x && git push", True),
+        ("Bash(git push *)", "Bash", "$(echo git push)", True),
+        ("Edit(*.py)", "Edit", "/w/a.py", True),
+        ("Edit(*.py)", "Edit", "/w/a.md", False),
+        ("Edit(src/*.py)", "Edit", "/w/src/a.py", True),
+        ("Edit(*.py)", "Write", "/w/a.py", False),
+        ("Bash(", "Edit", "/w/a.py", True),
+        ("mcp__x__y", "Edit", "/w/a.py", True),
+    ],
+)
+def test_if_narrows_a_hook_and_in_doubt_it_runs(only: str, name: str, value: str, runs: bool) -> None:
+    key = "command" if name == "Bash" else "file_path"
+    assert may_be(only, name, {key: value}) is runs
