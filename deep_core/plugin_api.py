@@ -31,7 +31,7 @@ OTHERS = {
     "entry_point_index": ["absolute_path", "canonical", "find_program", "site_directories"],
     "tool_expressions": [
         "ACCEPT_EDITS", "EVERY_CALL", "And", "ExpressionParseError", "Not", "Or", "Reason", "ReasonKind",
-        "UnmatchedExpression", "are_answered", "as_expression", "reasons_of", "words_of",
+        "UnmatchedExpression", "are_answered", "as_expression", "call_ids", "call_path", "reasons_of", "words_of",
     ],
 }  # fmt: skip
 

@@ -12,6 +12,8 @@ from tool_expressions import (
     UnmatchedExpression,
     are_answered,
     as_expression,
+    call_ids,
+    call_path,
     reasons_of,
     words_of,
 )
@@ -65,6 +67,8 @@ __all__ = [
     "approves",
     "are_answered",
     "as_expression",
+    "call_ids",
+    "call_path",
     "candidate_from_object",
     "canonical",
     "describe_error",

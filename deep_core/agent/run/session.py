@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from asyncio import get_running_loop
+from asyncio import current_task, get_running_loop, wait
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, is_dataclass, replace
@@ -17,7 +17,7 @@ from ...plugins.contributions import StateSlot
 from ...tables import is_table
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+    from asyncio import AbstractEventLoop, Task
 
     from pydantic import TypeAdapter
     from pydantic_ai import RunContext
@@ -64,7 +64,7 @@ class SessionState:
         """The state of the session that started this subagent's."""
         self.bound: PluginKernel | None = None
         """The kernel that created or first ran this session; None before."""
-        self._run: tuple[AbstractEventLoop, str] | None = None
+        self._run: tuple[AbstractEventLoop, str, Task[Any] | None] | None = None
         self._lock = threading.RLock()  # tools run in threads too; a default must be made once
         self.invalid: dict[str, str] = {}
         """The slots whose stored data did not validate, each with the reason."""
@@ -88,7 +88,7 @@ class SessionState:
         Raises:
             pydantic_ai.UserError: another run holds the session.
         """
-        run = get_running_loop(), label
+        run = get_running_loop(), label, current_task()
         with self._lock:
             if self._run is not None and self._run[0].is_running():  # a run in a stopped event loop is abandoned
                 from pydantic_ai import UserError
@@ -99,14 +99,23 @@ class SessionState:
                     "deps=create_default_deps(); in a tool that runs an agent: deps=ctx.deps.clone_for_subagent()"
                 )
             self._run = run
-        kernel.runs.append(run)
+        kernel.runs.append(run[:2])
         try:
             yield
         finally:
             self._run = None if self._run is run else self._run
             with kernel.run_ended:
-                kernel.runs.remove(run)
+                kernel.runs.remove(run[:2])
                 kernel.run_ended.notify_all()
+
+    async def release(self) -> None:
+        """End what a run has left here, once `Agent.run` is over.
+
+        Pydantic AI forgets the task of its hooks if a run is cancelled in the moment in which they have begun. The task
+        would hold the session for ever.
+        """
+        if self._run is not None and self._run[2] is not None and self._run[2].cancel():
+            await wait([self._run[2]])
 
     @overload
     def __getitem__(self, key: StateSlot[T]) -> T: ...
@@ -130,9 +139,8 @@ class SessionState:
 
     def __contains__(self, key: object) -> bool:
         name = key.name if isinstance(key, StateSlot) else key
-        is_used = name in self._values or name in self._stored
         # To look makes no kernel; to read a slot does.
-        return is_used or (self.bound is not None and name in self.bound.slots)
+        return name in self._values or name in self._stored or (self.bound is not None and name in self.bound.slots)
 
     def get(self, key: StateSlot[T] | str, default: Any = None) -> Any:
         """Return a slot's value, or `default` if no plugin owns a slot of that name."""
@@ -141,8 +149,8 @@ class SessionState:
         return self[key] if known else default
 
     def names(self) -> Iterator[str]:
-        """Yield the names of the slots that are in use or loaded."""
-        yield from sorted(self._values.keys() | self._stored.keys())
+        """Return the names of the slots that are in use or loaded."""
+        return iter(sorted(self._values.keys() | self._stored.keys()))
 
     __iter__ = names
 

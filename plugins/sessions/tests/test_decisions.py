@@ -22,6 +22,7 @@ from deep_sessions import (
     answer_questions,
     open_store,
     questions_of,
+    rewind,
 )
 from deep_sessions.decisions import take_decisions
 from deep_sessions.fold import Fold, Run
@@ -86,13 +87,18 @@ class Desk:
 
     @asynccontextmanager
     async def interfaces(
-        self, store: SessionStore, *calls: ToolCallPart, count: int = 2, plugins: Any = ()
+        self,
+        store: SessionStore,
+        *calls: ToolCallPart,
+        count: int = 2,
+        plugins: Any = (),
+        model: FunctionModel | None = None,
     ) -> AsyncGenerator[list[Sessions]]:
         agents: list[DeepAgent] = []
         opened: list[Sessions] = []
         for _ in range(count):
             deps = AgentDeps(
-                model=scripted(*calls), session_store=store, runtime="memory", kernel=Kernel(read_config=False)
+                model=model or scripted(*calls), session_store=store, runtime="memory", kernel=Kernel(read_config=False)
             )
             config, tools = {"interrupt_on": {"publish": True}}, [self.publish]
             agents.append(await DeepAgent.create(config=config, deps=deps, tools=tools, plugins=plugins))
@@ -193,6 +199,86 @@ async def test_one_answer_to_a_question_of_the_model_is_what_it_reads(store: Ses
         await finished(interfaces, "s")
         results = [p for m in await interfaces[0].history("s") for p in m.parts if isinstance(p, ToolReturnPart)]
         assert [words[one] in str(part.content) for part in results] == [True]
+
+
+def asks_again(*pages: str) -> FunctionModel:
+    """Asks to publish the pages one after the other, each call with the same id, as some servers of local models do."""
+
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncGenerator[str | DeltaToolCalls]:
+        made = sum(isinstance(message, ModelResponse) for message in messages)
+        if made < len(pages):
+            yield {0: DeltaToolCall("publish", f'{{"page": "{pages[made]}"}}', tool_call_id="c1")}
+        else:
+            yield "end"
+
+    return FunctionModel(stream_function=stream)
+
+
+@pytest.mark.parametrize("second", ["other", "first"])
+async def test_a_late_answer_does_not_reach_a_later_question_of_the_same_call_id(
+    store: SessionStore, second: str
+) -> None:
+    """Neither with other arguments, nor with the same: a person who says yes once has not said it twice."""
+    desk = Desk()
+    yes = DeferredToolResults(approvals={"c1": True})
+    async with desk.interfaces(store, model=asks_again("first", second)) as interfaces:
+        await ask(interfaces[0], "s")
+        asked = await interfaces[1].waiting("s")
+        assert asked is not None
+        await interfaces[0].decide("s", yes, approval=asked.approval)
+        result = await interfaces[0].wait("s")
+        assert result is not None
+        assert desk.ran == ["first"]
+        for late in interfaces:
+            with pytest.raises(NotPending, match="not an answer to what is asked now; what you answered was not used"):
+                await late.decide("s", yes, approval=asked.approval)
+        assert desk.ran == ["first"]
+        again = await interfaces[1].waiting("s")
+        assert again is not None
+        assert result.requests == again  # the process that ran it, and one that read it, name one question
+        await interfaces[1].decide("s", yes, approval=again.approval)
+        await finished(interfaces, "s")
+        assert desk.ran == ["first", second]
+        with pytest.raises(NotPending):
+            await interfaces[1].decide("s", yes, approval=again.approval)
+
+
+async def test_a_rewind_and_a_new_session_of_the_same_name_ask_anew(store: SessionStore) -> None:
+    desk = Desk()
+    yes = DeferredToolResults(approvals={"c1": True})
+    async with desk.interfaces(store, ToolCallPart("publish", {"page": "x"}, "c1")) as interfaces:
+        sessions, names = interfaces[0], list[str]()
+        await sessions.send("s", "go", run_id="r")
+        await sessions.wait("s")
+        waiting = (await store.info("s")).seq
+        for step in ("asked", "rewound", "made again"):
+            if step == "rewound":
+                await rewind(store, "s", to=waiting)
+            elif step == "made again":
+                await store.delete("s")
+                await sessions.send("s", "go", run_id="r")
+                await sessions.wait("s")
+            requests = await sessions.waiting("s")
+            if requests is None:  # a rewind cuts off calls without a result
+                continue
+            for old in names:
+                with pytest.raises(NotPending):
+                    await sessions.decide("s", yes, approval=old)
+            names.append(requests.approval)
+        assert len({*names}) == len(names) >= 2
+        assert desk.ran == []
+
+
+async def test_an_edit_beside_a_question_does_not_change_its_name(store: SessionStore) -> None:
+    desk = Desk()
+    async with desk.interfaces(store, ToolCallPart("publish", {"page": "x"}, "c1")) as interfaces:
+        await ask(interfaces[0], "s")
+        asked = await interfaces[0].waiting("s")
+        assert asked is not None
+        await interfaces[1].rename("s", "Publish")
+        await interfaces[1].decide("s", DeferredToolResults(approvals={"c1": True}), approval=asked.approval)
+        await finished(interfaces, "s")
+        assert desk.ran == ["x"]
 
 
 async def test_an_answer_that_came_second_says_so_in_words(store: SessionStore) -> None:

@@ -12,8 +12,8 @@ from deep_sessions import AgentDeps, DeepAgent, MemoryStore
 from deep_sessions.door.media import clean_file, clean_url
 from deep_sessions.door.messages import clean_message, clean_response
 from deep_sessions.door.nulls import without_nulls
-from deep_sessions.door.text import clean, clean_name
-from deep_sessions.door.values import MOST_CHARS, clean_result
+from deep_sessions.door.text import MOST_CHARS, clean, clean_name
+from deep_sessions.door.values import clean_result
 from pydantic_ai.exceptions import ModelRetry, ToolFailed
 from pydantic_ai.messages import (
     BinaryContent,

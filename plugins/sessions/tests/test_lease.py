@@ -53,3 +53,16 @@ async def test_a_lease_is_renewed_while_it_is_held_and_free_afterwards() -> None
     assert (await store.info("s")).holder is None
     again = await store.acquire("s")
     assert again.fence != held.lease.fence
+
+
+@pytest.mark.parametrize("ticks", range(6))
+async def test_mail_that_comes_as_a_run_ends_does_not_keep_its_lease(ticks: int) -> None:
+    store = MemoryStore()
+    leases = Leases(store, Mailbox(store), 60.0)
+    async with asyncio.timeout(60):
+        async with leases.hold("s", create=True, token=CancellationToken()):
+            await asyncio.sleep(0)
+            leases.poke("s")
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+    assert (await store.info("s")).holder is None

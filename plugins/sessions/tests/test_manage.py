@@ -177,14 +177,27 @@ async def test_a_fork_belongs_to_the_same_owner(store: SessionStore) -> None:
         await fork(store.for_owner("bob"), "s")
 
 
-@pytest.mark.parametrize("at", [0, 99])
+@pytest.mark.parametrize("at", [-1, 0, 99])
 async def test_a_state_that_does_not_exist_is_refused(store: SessionStore, at: int) -> None:
     await create(store, "s", 3)
-    with pytest.raises(AgentError, match=r"no entry \d+: its entries are 1 to 3"):
+    with pytest.raises(AgentError, match=r"no entry -?\d+: its entries are 1 to 3"):
         await fork(store, "s", at=at)
-    with pytest.raises(AgentError, match=r"no entry \d+: its entries are 1 to 3"):
-        await rewind(store, "s", to=at)
+    if at:  # a session can be set back to before its first entry
+        with pytest.raises(AgentError, match=r"no entry -?\d+: its entries are 1 to 3"):
+            await rewind(store, "s", to=at)
     assert (await store.info("s")).holder is None
+
+
+async def test_a_session_begins_anew_from_before_its_first_entry(store: SessionStore) -> None:
+    await say(store.for_owner("ann"), "s", "one")
+    await rename(store, "s", "Numbers")
+    before = (await store.info("s")).seq
+    await rewind(store, "s", to=0)
+    info, state = await store.info("s"), fold(await store.load("s"))
+    assert (info.owner, info.status, await title_of(store, "s"), state.messages()) == ("ann", "idle", "Numbers", [])
+    assert await say(store.for_owner("ann"), "s", "two") == "two"
+    await rewind(store, "s", to=before)  # what it forgot is kept
+    assert (await texts(store, "s"))[0] == "one"
 
 
 async def test_a_fork_never_writes_into_a_session_that_exists(store: SessionStore) -> None:

@@ -124,7 +124,7 @@ async def test_the_defaults_of_a_database_change_nothing(url: str, server: Any, 
 async def test_an_entry_that_is_missing_is_noticed(store: SessionStore, server: Any) -> None:
     await store.commit(await store.acquire("s"), Commit([NOTE, NOTE, NOTE]))
     server.execute("DELETE FROM deep_sessions_entries WHERE seq = 2")
-    with pytest.raises(StoreError, match=r"entry 2 of session s is missing; `deep sessions export` saves"):
+    with pytest.raises(StoreError, match=r"entry 2 of session s is missing; `deep sessions export SESSION` saves"):
         await store.load("s")
     assert [entry.seq for entry in await store.entries("s")] == [1, 3]
 

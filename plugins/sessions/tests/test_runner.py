@@ -501,6 +501,20 @@ async def test_a_run_that_is_stopped_before_any_answer_leaves_its_message_in_the
     assert stopped.messages == fold(await store.load("s")).messages()
 
 
+async def test_a_run_can_be_stopped_in_any_moment_and_the_next_one_has_the_session() -> None:
+    one = runner(MemoryStore(), model("one"), keep_partial=True)
+    ends: list[str] = []
+    for moment in range(120):
+        token = CancellationToken()
+        running = asyncio.ensure_future(one.run(f"s{moment}", "go", run_id="stopped", token=token))
+        for _ in range(moment):  # each is one more step of the event loop
+            await asyncio.sleep(0)
+        token.cancel()
+        ends.append((await running).status)
+        assert (await one.run(f"s{moment}", "go on", run_id="next")).status == "completed", moment
+    assert {*ends} == {"aborted", "completed"}
+
+
 async def test_the_price_of_a_run_adds_up_over_its_attempts() -> None:
     store = MemoryStore()
     fresh = await waiting(store, [])

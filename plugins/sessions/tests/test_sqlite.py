@@ -213,7 +213,7 @@ async def test_a_truncated_file_gives_what_is_whole(path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data[: len(data) * 2 // 3])
     before, store = path.read_bytes(), SqliteStore(path)
-    with pytest.raises(StoreError, match=r"sessions.db: the file is damaged: `deep sessions export` saves"):
+    with pytest.raises(StoreError, match=r"sessions.db: the file is damaged: `deep sessions export SESSION` saves"):
         await store.acquire("s0")
     saved = {name: [*await store.entries(name)] for name in whole}
     await store.aclose()
@@ -257,7 +257,7 @@ async def test_damage_in_one_session_leaves_the_others(path: Path) -> None:
     connection.commit()
     connection.close()
     store = SqliteStore(path)
-    with pytest.raises(StoreError, match=r"sessions.db: entry 7 of session s1 is damaged; `deep sessions export`"):
+    with pytest.raises(StoreError, match=r"sessions.db: entry 7 of session s1 is damaged; `deep sessions export"):
         await store.load("s1")
     assert [entry.seq for entry in await store.entries("s1", limit=8)] == [1, 2, 3, 4, 5, 6, 8, 10]
     for name in ("s0", "s2"):
@@ -272,7 +272,7 @@ async def test_a_damaged_row_of_a_session_leaves_its_entries(path: Path) -> None
         connection.execute("UPDATE sessions SET seq = 1 << 50 WHERE id = 's1'")
     connection.close()
     store = SqliteStore(path)
-    with pytest.raises(StoreError, match=r"the row of session s1 is damaged; `deep sessions export`"):
+    with pytest.raises(StoreError, match=r"the row of session s1 is damaged; `deep sessions export SESSION`"):
         await store.acquire("s1")
     assert await store.entries("s1") == whole["s1"]
     assert [line["type"] for line in await saved(store, "s1")] == ["damaged", "entry", "entry", "entry", "damaged"]
@@ -378,7 +378,7 @@ async def check_damaged(path: Path, tmp_path: Path, whole: dict[str, list[dict[s
         except StoreError as error:
             refused += 1
             assert "damaged" in str(error)  # noqa: PT017
-            assert "`deep sessions export` saves what is whole" in str(error)  # noqa: PT017
+            assert "`deep sessions export SESSION` saves what is whole" in str(error)  # noqa: PT017
     await store.aclose()
     return refused
 

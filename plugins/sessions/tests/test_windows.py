@@ -22,6 +22,15 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from deep_core import Kernel, create_default_deps
 
+
+@pytest.fixture(autouse=True)
+def nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A server of an earlier test had the port of this one, and another window; the user's cache knew it too."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(windows, "_KNOWN", {})
+    monkeypatch.setattr(windows, "_FACTS", {})
+
+
 WINDOW = 8_192
 Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]
 

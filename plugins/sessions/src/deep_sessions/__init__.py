@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from deep_core import AgentConfig, AgentContext, Ask, PluginContext, PromptSection, StateSlot, ToolCall
 
-    from .agent import DeepAgent
+    from .agent import DeepAgent, tools_of
+    from .background import BackgroundCommands, RunningCommand
     from .capability import session_capabilities
     from .compaction import Compacted
     from .conversations import (
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
         is_person,
         new_conversation_id,
     )
+    from .decisions import WaitingCalls
     from .deps import AgentDeps, NoopObserver, Observer
     from .digest import config_digest
+    from .door.media import recognized
     from .endings import finish_reason
     from .entries import write_prompt
     from .errors import (
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
         InternalError,
         LeaseLost,
         LimitExceeded,
+        MessageRefused,
         MissingDependencyError,
         ModelError,
         NotCompacted,
@@ -63,23 +67,28 @@ if TYPE_CHECKING:
     from .files import FileHistory, RestoredFiles, restore_files, save_files
     from .fold import Fold, Run
     from .folder_agents import AgentChoice, BackendMaker, FolderAgents, FolderSettings
+    from .full_text import Found, find_messages
     from .handing_back import hand_back
     from .holder import is_dead, this_process
     from .ledger import effect_key, transaction
     from .manage import create, delete, export, fork, load_session, rename, retain, rewind, title_of
     from .outcome import Outcome
+    from .own_agents import OwnAgent, Planning, find_object, load_agent, make_own
     from .planning import CARRY_OUT, MODE, PLAN, is_planned, planner_parameters
+    from .private_files import replace_private
     from .questions import Question, answer_questions, questions_of
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
     from .requests.breaker import Breaker, BreakerState, breaker_of, breakers
-    from .requests.ends import NOT_WHOLE, End, end_of_error, end_of_response, words_of_end
+    from .requests.ends import NOT_WHOLE, End, end_of_error, end_of_response, words_of_end, words_of_error
     from .requests.patience import patience
     from .requests.sending import wait_words
     from .results import AgentState, Delta, Message, RunResult, ToolSummary
+    from .rules import Always, Rule, Rules, is_edit, rules_for, rules_of
     from .run_request import RunRequest
     from .runner import Runner
     from .service import Sessions
     from .slash import ChatCommand, chat_commands
+    from .slot import session_in
     from .small import SmallProfile
     from .store import Commit, Entry, Lease, Mail, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
     from .stores.memory import MemoryStore
@@ -97,7 +106,9 @@ __all__ = [
     "AgentDeps",
     "AgentError",
     "AgentState",
+    "Always",
     "BackendMaker",
+    "BackgroundCommands",
     "Breaker",
     "BreakerState",
     "ChatCommand",
@@ -113,6 +124,7 @@ __all__ = [
     "Fold",
     "FolderAgents",
     "FolderSettings",
+    "Found",
     "InternalError",
     "Lease",
     "LeaseLost",
@@ -120,6 +132,7 @@ __all__ = [
     "Mail",
     "MemoryStore",
     "Message",
+    "MessageRefused",
     "MissingDependencyError",
     "ModelError",
     "NewEntry",
@@ -129,15 +142,20 @@ __all__ = [
     "NothingToResume",
     "Observer",
     "Outcome",
+    "OwnAgent",
+    "Planning",
     "PostgresqlStore",
     "Question",
     "RestoredFiles",
+    "Rule",
+    "Rules",
     "Run",
     "RunAborted",
     "RunRequest",
     "RunResult",
     "RunTimedOut",
     "Runner",
+    "RunningCommand",
     "RuntimePermissionDenied",
     "RuntimeUnavailable",
     "SessionBusy",
@@ -157,6 +175,7 @@ __all__ = [
     "ToolSpec",
     "ToolSummary",
     "UsageError",
+    "WaitingCalls",
     "answer_questions",
     "as_agent_error",
     "breaker_of",
@@ -173,6 +192,8 @@ __all__ = [
     "exit_code",
     "explained_window",
     "export",
+    "find_messages",
+    "find_object",
     "finish_reason",
     "folder_key",
     "folder_owner",
@@ -181,34 +202,44 @@ __all__ = [
     "hand_back",
     "is_conversation",
     "is_dead",
+    "is_edit",
     "is_person",
     "is_planned",
+    "load_agent",
     "load_session",
+    "make_own",
     "new_conversation_id",
     "open_conversations",
     "open_store",
     "patience",
     "planner_parameters",
     "questions_of",
+    "recognized",
     "rename",
+    "replace_private",
     "restore_files",
     "retain",
     "rewind",
+    "rules_for",
+    "rules_of",
     "save_files",
     "session_capabilities",
+    "session_in",
     "split_exit_code",
     "this_process",
     "title_of",
+    "tools_of",
     "transaction",
     "wait_words",
     "words_of_end",
+    "words_of_error",
     "write_prompt",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "agent": ["DeepAgent"],
+        "agent": ["DeepAgent", "tools_of"],
         "capability": ["session_capabilities"],
         "compaction": ["Compacted"],
         "conversations": [
@@ -219,8 +250,10 @@ __getattr__, __dir__ = lazy_exports(
             "is_person",
             "new_conversation_id",
         ],
+        "decisions": ["WaitingCalls"],
         "deps": ["AgentDeps", "NoopObserver", "Observer"],
         "digest": ["config_digest"],
+        "door.media": ["recognized"],
         "endings": ["finish_reason"],
         "entries": ["write_prompt"],
         "errors": [
@@ -230,6 +263,7 @@ __getattr__, __dir__ = lazy_exports(
             "InternalError",
             "LeaseLost",
             "LimitExceeded",
+            "MessageRefused",
             "MissingDependencyError",
             "ModelError",
             "NotCompacted",
@@ -251,24 +285,47 @@ __getattr__, __dir__ = lazy_exports(
         "explained_window": ["explained_window"],
         "files": ["FileHistory", "RestoredFiles", "restore_files", "save_files"],
         "fold": ["Fold", "Run"],
+        "full_text": ["Found", "find_messages"],
         "folder_agents": ["AgentChoice", "BackendMaker", "FolderAgents", "FolderSettings"],
         "handing_back": ["hand_back"],
         "holder": ["is_dead", "this_process"],
         "ledger": ["effect_key", "transaction"],
         "planning": ["CARRY_OUT", "MODE", "PLAN", "is_planned", "planner_parameters"],
+        "private_files": ["replace_private"],
         "questions": ["Question", "answer_questions", "questions_of"],
         "registry": ["ToolContext", "ToolDefinition", "ToolRegistry", "ToolSpec"],
         "requests.breaker": ["Breaker", "BreakerState", "breaker_of", "breakers"],
         "requests.patience": ["patience"],
-        "requests.ends": ["NOT_WHOLE", "End", "end_of_error", "end_of_response", "words_of_end"],
+        "requests.ends": [
+            "NOT_WHOLE",
+            "End",
+            "end_of_error",
+            "end_of_response",
+            "words_of_end",
+            "words_of_error",
+        ],
         "requests.sending": ["wait_words"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
-        "manage": ["create", "delete", "export", "fork", "load_session", "rename", "retain", "rewind", "title_of"],
+        "manage": [
+            "create",
+            "delete",
+            "export",
+            "fork",
+            "load_session",
+            "rename",
+            "retain",
+            "rewind",
+            "title_of",
+        ],
         "outcome": ["Outcome"],
+        "own_agents": ["OwnAgent", "Planning", "find_object", "load_agent", "make_own"],
+        "rules": ["Always", "Rule", "Rules", "is_edit", "rules_for", "rules_of"],
         "run_request": ["RunRequest"],
         "runner": ["Runner"],
         "service": ["Sessions"],
+        "slot": ["session_in"],
         "small": ["SmallProfile"],
+        "background": ["BackgroundCommands", "RunningCommand"],
         "slash": ["ChatCommand", "chat_commands"],
         "store": [
             "Commit",

@@ -8,9 +8,10 @@ import copy
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakSet
 
 from pydantic_ai import Agent, CancellationToken, RunContext
 from pydantic_ai.capabilities import AbstractCapability
@@ -37,6 +38,7 @@ from deep_core import (
     create_default_deps,
     default_kernel,
     explain,
+    tool_facts,
 )
 from deep_core.plugin_api import Config, ConfigLayer, DeepCapability, read_agent_config, suggest
 
@@ -51,12 +53,14 @@ from .registry import AnyTool, ToolRegistry
 from .results import AgentState, Delta, Message, RunResult, Status, ToolSummary
 from .run_request import RunOptions, RunRequest
 from .runner import Runner
+from .slot import session_in
 from .step_config import StepConfig, check_step
 from .store import SessionStore
 from .stores.open import open_store
 from .stores.refusals import is_text
 
 if TYPE_CHECKING:
+    from openai import AsyncOpenAI
     from pydantic_ai.agent import EventStreamHandler
 
     from .fold import Run
@@ -114,6 +118,9 @@ class DeepAgent:
         self._observer_failed = False
         self._tools: list[ToolSummary] | None = None
         self._steps = StepConfig()
+        self._own: Agent[Any, Any] | None = parts.get("own")
+        self._clients: WeakSet[AsyncOpenAI] = WeakSet()
+        """Those of models at `base_url` that were made for this agent: it closes their connections."""
         agent = self._new_agent(self._config, self._registry)
         workspaces, app = self._deps.workspaces, self._deps.app
         self._runner = Runner(
@@ -129,6 +136,11 @@ class DeepAgent:
     def store(self) -> SessionStore:
         """Where the sessions are."""
         return self._store
+
+    @property
+    def kernel(self) -> PluginKernel:
+        """Whose plugins the agent has."""
+        return self._kernel
 
     @property
     def runner(self) -> Runner:
@@ -192,7 +204,37 @@ class DeepAgent:
                 owned=owned.pop_all(),
             )
 
+    @classmethod
+    def of(cls, agent: Agent[Any, Any], *, deps: AgentDeps) -> DeepAgent:
+        """Return an agent of another program with sessions: what it may do is decided there, and cannot change here.
+
+        Args:
+            agent: what `OwnAgent.in_sessions` returned.
+            deps: what it runs on; its store is a store, and its model is the agent's.
+
+        Raises:
+            MissingDependencyError: the store is missing, or is an address.
+        """
+        kernel, store = deps.kernel or default_kernel(), deps.session_store
+        if store is None or isinstance(store, str):
+            raise MissingDependencyError("the agent has no session_store: open it with deep_sessions.open_store")
+        return cls(
+            _MADE_BY_CREATE,
+            config=effective_config(None, kernel),
+            deps=deps,
+            kernel=kernel,
+            store=store,
+            registry=ToolRegistry(),
+            parameters={},
+            owned=AsyncExitStack(),
+            own=agent,
+        )
+
     def _new_agent(self, config: AgentConfig, registry: ToolRegistry, **instead: Any) -> Agent[Any, Any]:
+        if self._own is not None:
+            if instead or registry.tools(self):
+                raise UsageError("this agent was made by another program: change it there")
+            return self._own
         given = {**self._parameters, **instead}
         settings = {"agent": in_force(config, self._kernel, has_runtime=_has_runtime(self._deps))}
         given["capabilities"] = [*session_capabilities(), self._steps, *given.get("capabilities", ())]
@@ -201,7 +243,7 @@ class DeepAgent:
         elif config.runtime_policy.profile is None and self._deps.workspaces is None and registry.needs_runtime():
             given["backend"] = "local"
         try:
-            return create_deep_agent(
+            agent = create_deep_agent(
                 self._deps.model, config=settings, kernel=self._kernel, tools=registry.tools(self), **given
             )
         except PluginError as error:
@@ -209,6 +251,11 @@ class DeepAgent:
                 tool = registry.needs_runtime()[0]
                 raise RuntimeUnavailable(f"the tool {tool!r} needs a workspace: {error}") from error
             raise
+        from .requests.capability import served_in
+
+        if isinstance(self._deps.model, str | None) and (served := served_in(agent.model)) is not None:
+            self._clients.add(served.client)
+        return agent
 
     def _choose(self, run: Run) -> tuple[Agent[Any, Any], Mapping[str, Any]]:
         """Return what runs a run: the same on every attempt."""
@@ -222,7 +269,7 @@ class DeepAgent:
         options: dict[str, Any] = {
             "timeout": self._config.loop.max_run_duration_ms / 1000,
             # Pydantic AI's own limit of 50 requests counts those of subagents too: `loop.max_iterations` does not.
-            "usage_limits": UsageLimits(request_limit=None),
+            "usage_limits": UsageLimits(request_limit=None if self._own is None else self._config.loop.max_iterations),
         }
         if run.allowed_tools is not None:
             options["capabilities"] = [AllowedTools(run.allowed_tools)]
@@ -373,15 +420,21 @@ class DeepAgent:
         """
         return await self.perform(RunRequest(verb="next", session_id=session_id, labels=labels, on_events=on_events))
 
-    async def decide(self, session_id: str, results: DeferredToolResults) -> None:
+    async def decide(self, session_id: str, results: DeferredToolResults, *, approval: str | None = None) -> None:
         """Record decisions on calls that wait. `resume` then continues the run, in this process or another.
 
+        Args:
+            session_id: the session.
+            results: the decisions.
+            approval: the question that they answer: `requests.approval`. Name it if an answer may come late, as over
+                HTTP: a model may use the id of a call again. None answers whatever the calls ask now.
+
         Raises:
-            NotPending: a call does not wait, or was decided before. Nothing is recorded.
+            NotPending: a call does not wait, was decided before, or asks something else now. Nothing is recorded.
             SessionNotFound: the session does not exist.
         """
         self._check_open()
-        await self._runner.decide(session_id, results)
+        await self._runner.decide(session_id, results, approval=approval)
 
     async def run_stream(
         self,
@@ -406,7 +459,8 @@ class DeepAgent:
             texts: list[str] = []
             begun, again = set[int](), False
             async for event in events:
-                if ctx.deps.depth:
+                session = session_in(ctx)
+                if session is not None and session.depth:
                     continue
                 if isinstance(event, PartStartEvent):
                     if event.index in begun:  # the answer was cut, and another one replaces it
@@ -537,6 +591,8 @@ class DeepAgent:
             UsageError: configuration and services name different models, or a run under way cannot take the change.
         """
         self._check_open()
+        if self._own is not None:
+            raise UsageError("this agent was made by another program: change it there")
         _check_model(self._deps, read_config(config))
         new = effective_config(config, self._kernel)
         old, steps = self._config, self._steps
@@ -564,8 +620,10 @@ class DeepAgent:
             agent = self._runner.agent
             with untraced():  # a stand-in model is asked
                 texts = {tool.name: tool.description or "" for tool in _offered(agent, self._kernel)}
-                shown = explain(agent).tools
+                shown = explain(agent).tools if self._own is None else ()
             self._tools = [ToolSummary(t.name, texts.get(t.name, ""), t.tags, t.plugin, t.approval) for t in shown]
+            if self._own is not None:
+                self._tools = tools_of(agent, self._kernel)
         return [*self._tools]
 
     def register_tools(self, tools: Iterable[AnyTool]) -> None:
@@ -589,6 +647,9 @@ class DeepAgent:
             active.token.cancel()
         if others := [task for task in running if task is not asyncio.current_task()]:
             await asyncio.wait(others)
+        for client in [*self._clients]:
+            with suppress(RuntimeError):  # its connections are of another event loop, which has ended
+                await client.close()
         await self._owned.aclose()
 
     def _check_open(self) -> None:
@@ -648,6 +709,21 @@ def _check_model(deps: AgentDeps, config: AgentConfig) -> None:
     actual = given if isinstance(given, str) else f"{given.system}:{given.model_name}"
     if actual != named and actual.partition(":")[2] != named:
         raise UsageError(f"the configuration names the model {named!r}, and AgentDeps(model=…) is {actual!r}: drop one")
+
+
+def tools_of(agent: Agent[Any, Any], kernel: PluginKernel) -> list[ToolSummary]:
+    """Return the tools that an agent of another program offers its model."""
+    found = ((tool, tool_facts(tool)) for tool in _offered(agent, kernel))
+    return [
+        ToolSummary(
+            tool.name,
+            tool.description or "",
+            facts.tags,
+            facts.plugin,
+            "always" if tool.kind == "unapproved" else "never",
+        )
+        for tool, facts in found
+    ]
 
 
 def _offered(agent: Agent[Any, Any], kernel: PluginKernel) -> list[OfferedTool]:

@@ -13,6 +13,7 @@ from pydantic_ai import Agent, CancellationToken, DeferredToolRequests
 from pydantic_ai.exceptions import RunCancelled, RunTimedOut
 from pydantic_ai.messages import ModelRequest, ModelResponse, repair_messages
 
+from .decisions import waiting_calls
 from .edits import Edits, Live
 from .endings import ended
 from .entries import encode
@@ -131,6 +132,7 @@ class Attempt:
             return await self._failed(journal, error)
         finally:
             held.journal = live.deps.state[JOURNAL] = None
+            await live.deps.state.release()
             await journal.flush()
         waits = isinstance(result.output, DeferredToolRequests)
         if (run := live.state.run) is not None:
@@ -207,4 +209,4 @@ def outcome_of(
 ) -> Outcome:
     """Return how an attempt ended, with the session as it is now."""
     run = live.state.run or Run("")
-    return Outcome(run.id, status, result, live.state.messages(), run.requests, usage_of(run.usage), error)
+    return Outcome(run.id, status, result, live.state.messages(), waiting_calls(run), usage_of(run.usage), error)

@@ -22,15 +22,15 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_graph import End
 
-from deep_core import Ask, DeepAgentDeps, ToolCall, tool_facts
-from deep_core.plugin_api import describe_error
+from deep_core import Ask, ToolCall, tool_facts
+from deep_core.plugin_api import call_path, describe_error
 
-from .door.values import clean_result
+from .door.plain import passed_result
 from .endings import ended
 from .entries import encode
 from .journal import Journal
 from .ledger_rows import UNKNOWN, EffectRow
-from .slot import ASIDE, CALL, JOURNAL, RESPONSE_KEY
+from .slot import ASIDE, CALL, JOURNAL, RESPONSE_KEY, session_in
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
@@ -81,7 +81,8 @@ class JournalCapability(AbstractCapability[Any]):
         journal = journal_of(ctx)
         if journal is None or ASIDE.get():
             return result
-        path, state = CALL.get(), ctx.deps.state
+        path, session = CALL.get(), session_in(ctx)
+        state = ctx.deps.state if session is None else session.state
         if not path:
             if journal.enqueue is None:
                 journal.enqueue = ctx.enqueue
@@ -151,10 +152,10 @@ class JournalCapability(AbstractCapability[Any]):
             if tool_def.timeout is not None:
                 handler = _watched(tool_def, handler)
             if "read" in tool_facts(tool_def).tags:
-                return clean_result(tool_def.name, await handler(args))
+                return passed_result(tool_def.name, await handler(args))
             await journal.put(key, EffectRow(tool_def.name))
             try:
-                result = clean_result(tool_def.name, await handler(args))
+                result = passed_result(tool_def.name, await handler(args))
             except (ApprovalRequired, CallDeferred):
                 await journal.drop(key)
                 raise
@@ -255,8 +256,8 @@ def agent_name(ctx: RunContext[Any]) -> str:
 
 def journal_of(ctx: RunContext[Any]) -> Journal | None:
     """Return the journal of a run; None where nothing is stored."""
-    deps: object = ctx.deps
-    return cast("DeepAgentDeps[Any]", deps).state[JOURNAL] if isinstance(deps, DeepAgentDeps) else None
+    session = session_in(ctx)
+    return None if session is None else session.state[JOURNAL]
 
 
 def on_unknown(definition: ToolDefinition) -> str:
@@ -270,7 +271,7 @@ def on_unknown(definition: ToolDefinition) -> str:
 
 def key_of(path: str, response: ModelResponse, index: int) -> str:
     """Return the key of a response's call: its path, the key of the response, and its place there."""
-    key = f"{(response.metadata or {}).get(RESPONSE_KEY, response.run_id)}.{index}"
+    key = call_path(f"{(response.metadata or {}).get(RESPONSE_KEY, response.run_id)}.{index}")
     return f"{path}/{key}" if path else key
 
 
@@ -289,4 +290,4 @@ def _key(ctx: RunContext[Any], call: ToolCallPart) -> str:
                     equal = index
         if equal is not None:
             return key_of(path, message, equal)
-    return f"{path}/{call.tool_call_id}" if path else call.tool_call_id
+    return f"{path}/{call_path(call.tool_call_id)}" if path else call_path(call.tool_call_id)

@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from deep_cli import Failure, agent_options, one_line, run_command, say, say_json, say_text, store_option
 
 from deep_core import ConfigError, Kernel, MissingExtra
+from deep_core.plugin_api import visible
 
 from .conversations import is_person
 from .errors import AgentError, SessionNotFound
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
 
     from .fold import Fold
+    from .full_text import Found
 
 __all__ = ["sessions"]
 
@@ -78,6 +81,36 @@ def list_sessions(status: Any, limit: int, owner: str | None, store: str | None,
         owner_of = f", of {_line(info.owner)}" if info.owner and not is_person(info.owner) else ""
         runs = f", runs in {_line(info.holder)}" if info.holder else ""
         say(f"{_line(info.id)}  {_shown_status(info)}, {_ago(info.updated_at)}{owner_of}{runs}")
+
+
+@sessions.command("search")
+@click.argument("words", metavar="WORDS…", nargs=-1, required=True)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many messages.")
+@owner_option
+@store_option
+@json_option
+def search(words: tuple[str, ...], limit: int, owner: str | None, store: str | None, as_json: bool) -> None:
+    """Search all stored conversations for messages that have these words, or words that begin so."""
+    from .full_text import find_messages
+    from .manage import title_of
+
+    async def look(opened: SessionStore) -> list[tuple[Found, str]]:
+        found = await find_messages(opened, " ".join(words), limit=limit)
+        titles = {id: await title_of(opened, id) for id in dict.fromkeys(each.session_id for each in found)}
+        return [(each, titles[each.session_id]) for each in found]
+
+    found = _with_store(store, owner, look)
+    if as_json:
+        say_json({"schema": 1, "messages": [{**asdict(each), "title": title} for each, title in found]})
+        return
+    if not found:
+        say("no message has these words")
+    shown = ""
+    for each, title in found:
+        if each.session_id != shown:
+            say((_line(each.session_id), "bold"), f"  {_line(title)}")
+        shown = each.session_id
+        say((f"  {each.role:<6}", "dim"), _line(each.text))
 
 
 @sessions.command("show")
@@ -229,6 +262,50 @@ def import_chats(dry_run: bool) -> None:
 
     if not _with_store(None, None, work):
         say("no chats of earlier versions; deep sessions list shows the stored ones")
+
+
+@sessions.command("import")
+@click.argument("paths", metavar="PATH…", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Only list them.")
+@store_option
+def import_foreign(paths: tuple[Path, ...], dry_run: bool, store: str | None) -> None:
+    """Store conversations of Claude Code or Codex as sessions of the folders where they took place.
+
+    PATH is a file of one, or a folder: ~/.claude/projects, ~/.codex/sessions. The files stay. What is a session already
+    is skipped. Then: deep chat --resume ID, in that folder.
+    """
+    from . import manage
+    from .conversations import folder_owner
+    from .fold import Run
+    from .foreign import conversation_files, read_foreign
+
+    async def work(opened: SessionStore) -> int:
+        count = 0
+        for path in conversation_files(paths):
+            name = _line(str(path))
+            try:
+                found = read_foreign(path)
+            except OSError as error:
+                say(f"skipped {name}: {error.strerror or error}")
+                continue
+            if found is None or not found.messages:
+                say(f"skipped {name}: no conversation of Claude Code or Codex")
+                continue
+            folder = found.folder or str(path.parent)
+            view = opened.for_owner(folder_owner(folder))
+            if await _exists(opened, found.session_id):
+                say(f"skipped {name}: it is a session already")
+                continue
+            lost = f", without {found.damaged} damaged lines" if found.damaged else ""
+            if not dry_run:
+                run = Run("import", status="completed", labels={"folder": visible(folder), "from": found.maker})
+                await manage.create(view, found.session_id, found.messages, run=run)
+                count += 1
+            verb = "would import" if dry_run else "imported"
+            say(f"{verb} {name}: {found.session_id[-8:]}, {len(found.messages)} messages, in {_line(folder)}{lost}")
+        return count
+
+    _with_store(store, None, work)
 
 
 async def _exists(store: SessionStore, session_id: str) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from pydantic_ai import DeferredToolRequests
@@ -16,6 +18,7 @@ from .fold import Fold, Run
 from .store import Mail
 
 __all__ = [
+    "WaitingCalls",
     "all_decided",
     "check_decided",
     "decisions_of",
@@ -24,7 +27,27 @@ __all__ = [
     "pending_calls",
     "results_of",
     "take_decisions",
+    "waiting_calls",
 ]
+
+
+@dataclass(kw_only=True)
+class WaitingCalls(DeferredToolRequests):
+    """The calls of a session that wait for a person.
+
+    Attributes:
+        approval: names this question. The ids of its calls do not: a model may use them again, for other arguments.
+    """
+
+    approval: str
+
+
+def waiting_calls(run: Run | None) -> WaitingCalls | None:
+    """Return the calls that a run waits for; None if it waits for none."""
+    if run is None or run.requests is None:
+        return None
+    asked = hashlib.sha256(f"{run.id} {run.began} {run.asked}".encode()).hexdigest()[:16]
+    return WaitingCalls(**vars(run.requests), approval=asked)
 
 
 def check_decided(state: Fold) -> None:

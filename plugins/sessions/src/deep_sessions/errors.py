@@ -14,6 +14,7 @@ __all__ = [
     "InternalError",
     "LeaseLost",
     "LimitExceeded",
+    "MessageRefused",
     "MissingDependencyError",
     "ModelError",
     "NotCompacted",
@@ -164,6 +165,12 @@ class UsageError(AgentError):
     code = "usage_error"
 
 
+class MessageRefused(UsageError):
+    """A plugin refused the message before a model got it. It does not stay in the conversation."""
+
+    code = "message_refused"
+
+
 class ModelError(AgentError):
     """The model's provider refused or failed, or the model's answer cannot be used.
 
@@ -236,7 +243,7 @@ def as_agent_error(error: BaseException) -> AgentError:
     elif isinstance(error, exceptions.UnexpectedModelBehavior):
         found = ModelError(text)
     elif isinstance(error, exceptions.UserError | PluginError):
-        found = UsageError(text)
+        found = MessageRefused(text) if getattr(error, "refuses_message", False) else UsageError(text)
     elif isinstance(error, PermissionError):
         found = RuntimePermissionDenied(text)
     else:

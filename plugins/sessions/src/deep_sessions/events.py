@@ -213,9 +213,14 @@ class SlotsChanged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryReplaced(Event):
-    """A compaction, a rewind or a fork replaced what the model reads. The journal keeps what was there."""
+    """A compaction, a rewind or a fork replaced what the model reads. The journal keeps what was there.
+
+    `to` is the number of the first event that a rewind took back: what has it or a larger one, up to this event, is no
+    part of the conversation any more. None for all else.
+    """
 
     kind = "history_replaced"
+    to: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,7 +328,9 @@ def _slots(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
 
 
 def _base(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
-    yield HistoryReplaced()
+    source: Mapping[str, Any] | None = data.get("source")
+    is_rewind = entry.seq > 1  # a fork begins a session
+    yield HistoryReplaced(to=number(int(source["seq"]) + 1) if source is not None and is_rewind else None)
     if entry.run_id is not None:  # a compaction; its entry has the new response too, and what the tools returned
         yield from message_events(_new_messages({"new": 2, **data}))
     elif entry.seq == 1:  # a fork, or an import: no entry says what was written before

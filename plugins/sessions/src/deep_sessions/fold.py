@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
 )
 
 from .entries import Decision, fill_instructions, last_instructions, read_entry
+from .errors import MessageRefused
 from .ledger_rows import TAIL, EffectRow, read_row
 from .patches import apply_patch
 from .slot import KEPT_PROMPT, RESPONSE_KEY
@@ -64,6 +65,7 @@ class Run:
         status: `running` also means that its process died.
         requests: the calls that wait; None if none do.
         decisions: what was decided about them.
+        asked: the number of the entry that asks about them.
         error: `{"code", "message", "retryable", "retry_after"}` of a failed run.
         allowed_tools: names; None for no restriction.
         system_prompt: the base text that replaced the configuration's.
@@ -83,6 +85,7 @@ class Run:
     status: Literal["running", "paused", "completed", "failed", "aborted"] = "running"
     requests: DeferredToolRequests | None = None
     decisions: dict[str, Decision] = field(default_factory=dict[str, Decision])
+    asked: int = 0
     error: dict[str, Any] | None = None
     allowed_tools: list[str] | None = None
     system_prompt: str | None = None
@@ -164,9 +167,14 @@ class Fold:
         return found
 
     def keep_prompt(self) -> None:
-        """Let the message of the last run stay in the conversation, if the run ended before the model answered it."""
+        """Let the message of the last run stay in the conversation, if the run ended before the model answered it.
+
+        One that a plugin refused does not: the next request would send it.
+        """
         run, messages = self.run, self.root.messages
         if run is None or run.status == "completed" or not run.prompt:
+            return
+        if run.error is not None and run.error.get("code") == MessageRefused.code:
             return
         if any(run.wrote(message) for message in messages[-2:]):
             return
@@ -232,10 +240,13 @@ class Fold:
         self.histories = {"": History(fill_instructions(data, None), slots)}
         run = data.get("run")
         self.run = None if run is None else RUN.validate_python(run)
+        if self.run is not None:
+            self.run.asked = entry.seq  # a rewind asks again: an answer from before it is not to this question
 
     def _paused(self, data: Mapping[str, Any], entry: Entry) -> None:
         if self.run is not None:
             self.run.status, self.run.requests, self.run.decisions = "paused", data["requests"], {}
+            self.run.asked = entry.seq
 
     def _decided(self, data: Mapping[str, Any], entry: Entry) -> None:
         if self.run is not None:

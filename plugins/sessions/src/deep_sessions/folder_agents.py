@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from pydantic_ai import Agent
     from pydantic_ai.workspaces import WorkspaceBackend
 
-    from deep_core import AgentContext, DeepAgentDeps, PluginKernel
+    from deep_core import AgentContext, DeepAgentDeps, PluginKernel, PluginOptions
 
+    from .own_agents import OwnAgent
     from .store import SessionStore
 
 __all__ = ["AgentChoice", "BackendMaker", "FolderAgents", "FolderSettings"]
@@ -41,6 +42,7 @@ class FolderSettings:
         store: the store's URL; None for deep's own.
         plugins: in addition to the installed ones.
         load_key: puts the stored key of a model's provider into the environment, before the model is made.
+        agent: an agent of another program, instead of deep's own.
     """
 
     model: str | None = None
@@ -49,6 +51,12 @@ class FolderSettings:
     store: str | None = None
     plugins: Sequence[Any] = ()
     load_key: Callable[[str], None] | None = None
+    agent: OwnAgent | None = None
+
+    @property
+    def own_model(self) -> str | None:
+        """The model that is named, or that of the agent of another program; None for the configuration's."""
+        return self.model or (self.agent.model or None if self.agent is not None else None)
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,7 @@ class FolderAgents:
         plan_tools: the tools of plan mode: a tool expression.
         load_key: puts the stored key of a model's provider into the environment, before the model is made.
         change: returns the backend that a session works on, of the one that was made for it.
+        own: an agent of another program, instead of deep's own.
     """
 
     def __init__(
@@ -108,7 +117,9 @@ class FolderAgents:
         plan_tools: str = "read",
         load_key: Callable[[str], None] | None = None,
         change: Callable[[str, WorkspaceBackend], WorkspaceBackend] | None = None,
+        own: OwnAgent | None = None,
     ) -> None:
+        self._own = own
         self._folder = folder
         self._kernel = kernel
         self._maker = backends
@@ -142,11 +153,10 @@ class FolderAgents:
     async def _make(self, choice: AgentChoice) -> Sessions:
         if self._load_key is not None:
             await asyncio.to_thread(self._load_key, choice.model)  # a keyring may take seconds
+        if self._own is not None:
+            return self._of_own(self._own, choice)
         parameters = planner_parameters(self._kernel.config, self._plan_tools) if choice.plan else {}
-        if "ask" in self._kernel.active and "offer" not in self._kernel.config.plugin("ask").options:
-            from deep_ask import AskOptions  # installed: it is active
-
-            parameters["plugins"] = [AskOptions(offer=True)]
+        parameters["plugins"] = self._with_person()
         agent = await DeepAgent.create(
             deps=AgentDeps(
                 model=choice.model,
@@ -166,6 +176,36 @@ class FolderAgents:
         self._owned.push_async_callback(sessions.close)
         return sessions
 
+    def _of_own(self, own: OwnAgent, choice: AgentChoice) -> Sessions:
+        from .own_agents import Planning
+
+        capabilities = [Planning(self._plan_tools)] if choice.plan else []
+        runs = own.in_sessions(capabilities, None if choice.model == own.model else choice.model)
+        if isinstance(runs.model, str):
+            runs.model = infer_model(runs.model)
+        deps = AgentDeps(session_store=self._store, kernel=own.kernel or self._kernel)
+        agent = DeepAgent.of(runs, deps=deps)
+        self._owned.push_async_callback(agent.close)
+        sessions = Sessions(agent, keep_partial=True)
+        self._owned.push_async_callback(sessions.close)
+        return sessions
+
+    def _with_person(self) -> list[PluginOptions]:
+        """Return the options of plugins for a person who answers: questions are offered, and changes to files ask."""
+        found: list[PluginOptions] = []
+        if self._is_unset("ask", "offer"):
+            from deep_ask import AskOptions  # installed: it is active
+
+            found.append(AskOptions(offer=True))
+        if self._is_unset("filesystem", "require_write_approval"):
+            from deep_filesystem import FilesystemOptions
+
+            found.append(FilesystemOptions(require_write_approval=True))
+        return found
+
+    def _is_unset(self, plugin: str, option: str) -> bool:
+        return plugin in self._kernel.active and option not in self._kernel.config.plugin(plugin).options
+
     @asynccontextmanager
     async def workspace(self, session_id: str) -> AsyncGenerator[WorkspaceBackend]:
         """Yield the workspace of a session."""
@@ -176,7 +216,7 @@ class FolderAgents:
         if session_id not in self._backends:
             deps = create_default_deps(kernel=self._kernel)
             deps.session_id = session_id
-            made = self._maker.backend(deps)
+            made = self._maker.backend(deps) if self._own is None else _files_of(self._folder)
             self._backends[session_id] = made if self._change is None else self._change(session_id, made)
         return self._backends[session_id]
 
@@ -192,6 +232,13 @@ class FolderAgents:
     async def close(self) -> None:
         """Stop the runs, as a crash would: they can be resumed."""
         await self._owned.aclose()
+
+
+def _files_of(folder: str) -> WorkspaceBackend:
+    """Return the files of a folder, to show what an agent of another program would change."""
+    from pydantic_ai.workspaces.local import LocalWorkspaceBackend
+
+    return LocalWorkspaceBackend(folder)
 
 
 def model_of(sessions: Sessions) -> Model | None:

@@ -147,6 +147,8 @@ class Journal:
             self.state.settled(path)
             if results is not None:
                 self.state.tails[path] = results
+            if status == "awaiting" and self.state.run is not None:
+                self.state.run.asked = self.state.seq  # the entry `paused` is the last one of its commit
 
         put: dict[str, bytes] = {}
         drop = [*map(tail_key, self._tails(path)), *self._effects(path)]

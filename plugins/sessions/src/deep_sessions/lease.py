@@ -119,8 +119,10 @@ class Leases:
         lease, now = held.lease, asyncio.get_running_loop().time
         ends, renew_at = now() + lease.ttl, now() + lease.ttl / 3
         while True:
+            # Not wait_for: in Python 3.11 it loses a cancellation that comes with the mail, and the run never ends.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(held.has_mail.wait(), max(0.0, min(MAIL_EVERY, renew_at - now())))
+                async with asyncio.timeout(max(0.0, min(MAIL_EVERY, renew_at - now()))):
+                    await held.has_mail.wait()
             held.has_mail.clear()
             try:
                 if held.journal is not None:

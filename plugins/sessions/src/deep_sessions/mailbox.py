@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic_ai import CancellationToken, DeferredToolRequests
 from pydantic_ai.tools import DeferredToolResults
 
-from .decisions import decisions_of, mailed
+from .decisions import decisions_of, mailed, waiting_calls
 from .entries import dump_plain, read_prompt, write_prompt
 from .errors import NotPending, UsageError
 from .fold import fold
@@ -43,11 +43,16 @@ class Mailbox:
         mail = first_message(await self._store.mail(session_id))
         return None if mail is None else read_prompt(mail.data)
 
-    async def decide(self, session_id: str, results: DeferredToolResults) -> None:
+    async def decide(self, session_id: str, results: DeferredToolResults, approval: str | None) -> None:
         """Leave decisions on waiting calls. Of all who decide one call, in any process, one succeeds.
 
+        Args:
+            session_id: the session.
+            results: the decisions.
+            approval: `WaitingCalls.approval` of the question that they answer; None for whatever the calls ask now.
+
         Raises:
-            NotPending: a call does not wait, or was decided before. Nothing is recorded.
+            NotPending: a call does not wait, was decided before, or asks something else now. Nothing is recorded.
             UsageError: a result or an argument has no JSON. Nothing is recorded.
         """
         try:
@@ -56,7 +61,7 @@ class Mailbox:
             raise UsageError(f"session {session_id}: a decision cannot be written as JSON: {error}") from error
         while True:
             state = fold(await self._store.load(session_id))
-            _check_waiting(state, results)
+            _check_waiting(state, results, approval)
             if await self._store.decide(session_id, state.seq, decisions):
                 return
 
@@ -75,7 +80,13 @@ def first_message(mails: Sequence[Mail]) -> Mail | None:
     return next((mail for mail in mails if mail.kind in ("prompt", "steer")), None)
 
 
-def _check_waiting(state: Fold, results: DeferredToolResults) -> None:
+def _check_waiting(state: Fold, results: DeferredToolResults, approval: str | None) -> None:
+    now = waiting_calls(state.run)
+    if approval is not None and now is not None and now.approval != approval:
+        raise NotPending(
+            f"session {state.info.id}: this is not an answer to what is asked now; what you answered was not used. "
+            "Look at the session to see what it asks"
+        )
     decided = {**(state.run.decisions if state.run else {}), **mailed(state.mail)}
     requests = (state.run.requests if state.run else None) or DeferredToolRequests()
     for what, given, asked in (

@@ -21,7 +21,7 @@ from deep_core.plugin_api import folder_name, visible
 
 from .entries import read_entry, slots_entry
 from .errors import AgentError, SessionBusy, StoreError
-from .events import MessageAdded, RunStarted, events_of
+from .events import SHIFT, MessageAdded, RunStarted, events_of
 from .fold import Fold, Run, fold, fold_entries
 from .histories import open_calls
 from .journal import base_entry
@@ -29,7 +29,7 @@ from .patches import apply_patch, make_patch
 from .slot import TITLE
 from .store import Commit, Entry, Lease, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
 
-__all__ = ["create", "delete", "export", "fork", "load_session", "rename", "retain", "rewind", "title_of"]
+__all__ = ["create", "delete", "export", "fork", "load_session", "rename", "retain", "rewind", "take_back", "title_of"]
 
 PAGE = 500
 LONGEST_TITLE = 60
@@ -268,7 +268,7 @@ async def rewind(store: SessionStore, session_id: str, *, to: int) -> int:
     Args:
         store: the store.
         session_id: the session.
-        to: the number of the entry whose state to take.
+        to: the number of the entry whose state to take; 0 for before the first.
 
     Returns:
         The number of the entry that says so.
@@ -278,11 +278,34 @@ async def rewind(store: SessionStore, session_id: str, *, to: int) -> int:
         SessionBusy: the session is running.
     """
     async with lease_of(store, session_id) as lease:
-        state = await _state(store, session_id, to)
+        state = await _state(store, session_id, to) if to else fold_entries(await store.info(session_id), [])
         stored = await store.load(session_id)
         decisions = [mail.id for mail in await store.mail(session_id) if mail.kind == "decision"]
         _keep_title(state, fold(stored))
         return await store.commit(lease, Commit([_base(state)], drop=[*stored.ledger], read=decisions, status="idle"))
+
+
+async def take_back(store: SessionStore, session_id: str, number: int) -> int:
+    """Set a session back to before a message that began a run. See `rewind`.
+
+    Args:
+        store: the store.
+        session_id: the session.
+        number: the number of the event `RunStarted` of the message.
+
+    Returns:
+        The number of the entry that says so.
+
+    Raises:
+        LookupError: no run began with this event.
+        SessionBusy: the session is running.
+    """
+    entry = number >> SHIFT
+    found = await store.entries(session_id, after=max(0, entry - 1), limit=1)
+    events = events_of(found[0]) if found and found[0].seq == entry else []
+    if not any(isinstance(event, RunStarted) and event.n == number and event.attempt == 1 for event in events):
+        raise LookupError(f"no run of the session began with the event {number}")
+    return await rewind(store, session_id, to=entry - 1)
 
 
 def _keep_title(earlier: Fold, now: Fold) -> None:

@@ -13,8 +13,10 @@ from .errors import as_agent_error
 from .requests.ends import EndKind
 
 if TYPE_CHECKING:
-    from pydantic_ai import AgentRunResult, DeferredToolRequests
+    from pydantic_ai import AgentRunResult
     from pydantic_ai.usage import RunUsage
+
+    from .decisions import WaitingCalls
 
 __all__ = ["Outcome"]
 
@@ -37,7 +39,7 @@ class Outcome:
     status: Literal["completed", "awaiting", "failed", "aborted"]
     result: AgentRunResult[Any] | None
     messages: Sequence[ModelMessage]
-    requests: DeferredToolRequests | None
+    requests: WaitingCalls | None
     usage: RunUsage
     error: BaseException | None = None
 

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import DeferredToolResults
 
-from deep_core.plugin_api import ACCEPT_EDITS, EVERY_CALL, Reason, are_answered, reasons_of, words_of
+from deep_core.plugin_api import (
+    EVERY_CALL,
+    Reason,
+    are_answered,
+    call_ids,
+    call_path,
+    reasons_of,
+    words_of,
+)
+
+from .rules import is_edit
 
 if TYPE_CHECKING:
     from pydantic_ai import DeferredToolRequests, ToolApproved, ToolDenied
@@ -16,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["NOT_EXECUTED", "Question", "answer_questions", "questions_of"]
 
 NOT_EXECUTED = "Not executed: no client executes this tool. Continue without it."
-_EDIT = frozenset({"path", "content", "old_string", "new_string", "replace_all"})
 
 
 @dataclass(frozen=True)
@@ -24,7 +33,8 @@ class Question:
     """One call that waits for a person.
 
     Attributes:
-        path: names it: the call's id; for a subagent's call the ids of the calls above it and its own, with slashes.
+        path: names it: the call's id; for a subagent's call the ids of the calls above it and its own, as `call_path`
+            writes them.
         tool: the tool.
         plugin: the tool's plugin.
         args: the arguments that the call would use.
@@ -53,19 +63,17 @@ class Question:
     @property
     def call_id(self) -> str:
         """The call's own id."""
-        return self.path.rpartition("/")[2]
+        return call_ids(self.path)[-1]
 
     @property
     def is_edit(self) -> bool:
         """Whether the call changes one file, and asks for no other reason."""
-        args = self.args
-        is_known = {*args} <= _EDIT and isinstance(args.get("path"), str)
-        return (
-            is_known
-            and not self.text
-            and are_answered(self.reasons, ACCEPT_EDITS)
-            and ("content" in args or {"old_string", "new_string"} <= {*args})
-        )
+        return is_edit(self)
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether the model asks the user: its answer is text."""
+        return bool(self.text)
 
     @property
     def is_standing(self) -> bool:
@@ -80,7 +88,9 @@ def questions_of(requests: DeferredToolRequests) -> list[Question]:
         about = requests.metadata.get(call.tool_call_id, {})
         if call in requests.approvals or "question" in about:
             # If a hook changed the arguments, the kernel puts those that would run under `args`.
-            found.append({"args": call.args_as_dict(), **about, "path": call.tool_call_id, "tool": call.tool_name})
+            found.append(
+                {"args": call.args_as_dict(), **about, "path": call_path(call.tool_call_id), "tool": call.tool_name}
+            )
     return [*_questions(found, "")]
 
 
@@ -129,9 +139,9 @@ def answer_questions(
         results = decide(requests, below)
     for path, answer in own.items():
         if isinstance(answer, str):
-            results.calls[path] = answer
+            results.calls[asked[path].call_id] = answer
         else:
-            results.approvals[path] = answer
+            results.approvals[asked[path].call_id] = answer
     for call in requests.calls:
         results.calls.setdefault(call.tool_call_id, NOT_EXECUTED)
     return results

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic_ai import DeferredToolRequests
 from pydantic_ai.usage import RunUsage
 
+from .decisions import WaitingCalls
 from .errors import AgentError
 from .requests.ends import EndKind
 
@@ -44,7 +44,7 @@ class RunResult:
     error: AgentError | None = None
     usage: RunUsage = field(default_factory=RunUsage)
     output: Any = None
-    requests: DeferredToolRequests | None = None
+    requests: WaitingCalls | None = None
     finish_reason: EndKind | None = None
 
     @property

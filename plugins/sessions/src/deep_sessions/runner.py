@@ -311,13 +311,19 @@ class Runner:
         """
         return await self._mailbox.next_message(session_id)
 
-    async def decide(self, session_id: str, results: DeferredToolResults) -> None:
+    async def decide(self, session_id: str, results: DeferredToolResults, *, approval: str | None = None) -> None:
         """Record decisions on waiting calls, for the next `resume`, in any process.
 
+        Args:
+            session_id: the session.
+            results: the decisions.
+            approval: the question that they answer: `requests.approval`. Name it if an answer may come late, as over
+                HTTP: a model may use the id of a call again. None answers whatever the calls ask now.
+
         Raises:
-            NotPending: a call does not wait, or was decided before. Nothing is recorded.
+            NotPending: a call does not wait, was decided before, or asks something else now. Nothing is recorded.
         """
-        await self._mailbox.decide(session_id, results)
+        await self._mailbox.decide(session_id, results, approval)
 
     # -- the state -----------------------------------------------------------------------------------------------------
 

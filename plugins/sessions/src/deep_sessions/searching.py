@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic_ai.messages import ModelMessage, ToolCallPart, ToolReturnPart
+from pydantic_core import to_json
 
 from .entries import read_entry
 from .events import result_text
@@ -60,12 +61,13 @@ class CallSearch:
 
     def __init__(self, call_id: str, path: str) -> None:
         self._call_id = call_id
+        self._bytes = to_json(call_id)[1:-1]
         self._path = path
         self._found: StoredCall | None = None
 
     def read(self, entry: Entry) -> None:
         """Take up an entry."""
-        if entry.kind in ("messages", "base") and self._call_id.encode() in entry.data:
+        if entry.kind in ("messages", "base") and self._bytes in entry.data:
             data: Any = read_entry(entry)
             if data.get("path", "") == self._path:
                 self.read_messages(data["messages"])

@@ -19,26 +19,27 @@ from pydantic_ai.messages import (
 )
 
 from .compaction import Compacted
-from .decisions import is_decided, pending_calls
+from .decisions import is_decided, pending_calls, waiting_calls
 from .entries import labels_of_mail, read_prompt
 from .errors import AgentClosed, AgentError, NothingToResume, SessionBusy
 from .events import SHIFT, Event, events_of, number, prompt_text
 from .feed import Feed
 from .fold import fold
-from .manage import entries_of, short_title
+from .manage import entries_of, short_title, take_back
 from .run_request import RunRequest
 from .searching import MESSAGE, MESSAGES, CallSearch, StoredCall, is_message
-from .slot import TITLE
+from .slot import TITLE, session_in
 from .store import Entry
 
 if TYPE_CHECKING:
-    from pydantic_ai import DeferredToolRequests, RunContext
+    from pydantic_ai import RunContext
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.tools import DeferredToolResults
 
     from deep_core import DeepAgentDeps
 
     from .agent import DeepAgent
+    from .decisions import WaitingCalls
     from .results import RunResult
 
 __all__ = ["Sessions"]
@@ -186,7 +187,12 @@ class Sessions:
                 await self._continue(session_id)  # it came while this held the session
 
     async def queue(
-        self, session_id: str, message: str | Sequence[UserContent], *, message_id: str | None = None
+        self,
+        session_id: str,
+        message: str | Sequence[UserContent],
+        *,
+        message_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         """Send a message as soon as the runs before it have ended: at once if the session is idle.
 
@@ -194,10 +200,13 @@ class Sessions:
             session_id: the session.
             message: the message.
             message_id: kept with it, for `has_message`.
+            labels: of the messages that wait, instead of those of the last run.
 
         Raises:
             SessionNotFound: the session does not exist.
         """
+        if labels is not None:
+            self._labels[session_id] = labels
         await self._post(session_id, "prompt", message, message_id)
 
     async def steer(
@@ -244,14 +253,20 @@ class Sessions:
         async with self._runner.edit(session_id) as deps:
             deps.state[TITLE] = short_title(title)
 
-    async def decide(self, session_id: str, results: DeferredToolResults) -> None:
+    async def decide(self, session_id: str, results: DeferredToolResults, *, approval: str | None = None) -> None:
         """Record decisions on calls that wait. Once all are decided, continue the run in the background.
 
+        Args:
+            session_id: the session.
+            results: the decisions.
+            approval: the question that they answer: `requests.approval`. Name it if an answer may come late, as over
+                HTTP: a model may use the id of a call again. None answers whatever the calls ask now.
+
         Raises:
-            NotPending: a call does not wait, or was decided before. Nothing is recorded.
+            NotPending: a call does not wait, was decided before, or asks something else now. Nothing is recorded.
             SessionNotFound: the session does not exist.
         """
-        await self._agent.decide(session_id, results)
+        await self._agent.decide(session_id, results, approval=approval)
         self._posted.add(session_id)
         await self._continue(session_id)
 
@@ -267,6 +282,23 @@ class Sessions:
         await self._runner.cancel(session_id)
         if task is not None:
             await asyncio.wait([task])
+
+    async def take_back(self, session_id: str, number: int) -> None:
+        """Take back a message that began a run, with all that followed it. Files stay as they are.
+
+        Args:
+            session_id: the session.
+            number: the `n` of the message's event `RunStarted`.
+
+        Raises:
+            LookupError: no run began with this event.
+            SessionBusy: the session is running.
+            SessionNotFound: it does not exist.
+        """
+        await self._end(session_id)
+        await take_back(self._store, session_id, number)
+        if (feed := self._feeds.get(session_id)) is not None:
+            feed.committed(await self._store.entries(session_id, after=feed.seq, limit=PAGE))
 
     @asynccontextmanager
     async def edit(self, session_id: str) -> AsyncGenerator[DeepAgentDeps[Any]]:
@@ -385,7 +417,7 @@ class Sessions:
         found.read_messages(state.messages(path)[-1:])
         return found.result()
 
-    async def waiting(self, session_id: str) -> DeferredToolRequests | None:
+    async def waiting(self, session_id: str) -> WaitingCalls | None:
         """Return the calls that wait for a person; None if none do, or if all are decided.
 
         Raises:
@@ -394,7 +426,7 @@ class Sessions:
         state = fold(await self._store.load(session_id))
         if state.run is None or state.run.status != "paused" or not pending_calls(state) or is_decided(state):
             return None
-        return state.run.requests
+        return waiting_calls(state.run)
 
     async def close(self) -> None:
         """Stop the runs of this process, as a crash would: they can be resumed. End all watchers."""
@@ -542,8 +574,9 @@ class Sessions:
                     kind = "thinking_added"
                 case _:
                     continue
-            if text and ctx.deps.depth == 0:
-                self._feeds[ctx.deps.session_id].live(kind, run_id=run_id, text=text)
+            session = session_in(ctx) if text else None
+            if session is not None and session.depth == 0:
+                self._feeds[session.session_id].live(kind, run_id=run_id, text=text)
 
     def _feed(self, session_id: str, seq: int) -> Feed:
         if session_id not in self._feeds:

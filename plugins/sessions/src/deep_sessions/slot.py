@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from deep_core import StateSlot
+from deep_core import DeepAgentDeps, StateSlot
 
 if TYPE_CHECKING:
+    from pydantic_ai import RunContext
+
     from .journal import Journal
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "KEPT_PROMPT",
     "RESPONSE_KEY",
     "SEATS",
+    "SESSION",
     "STEPS",
     "TITLE",
     "WINDOW",
@@ -27,6 +30,7 @@ __all__ = [
     "Seats",
     "Steps",
     "Window",
+    "session_in",
 ]
 
 RESPONSE_KEY = "deep"
@@ -87,11 +91,13 @@ class Compaction:
         keep: what the user wants to keep, in words; "" if nothing was said.
         by_hand: whether a person asks; otherwise the provider refused the request as too large.
         why_not: why the history stays as it is: the plugin that reduces it says so.
+        over: by how many of the provider's tokens the request was too large; 0 if it did not say.
     """
 
     keep: str = ""
     by_hand: bool = False
     why_not: str = ""
+    over: int = 0
 
 
 def _none() -> Any:
@@ -104,6 +110,15 @@ CALL: ContextVar[str] = ContextVar("deep_sessions_call", default="")
 """The key of the call that runs in this task; "" in none. It reaches subagents, and tools in threads."""
 ASIDE: ContextVar[bool] = ContextVar("deep_sessions_aside", default=False)
 """Whether what runs in this task is not written: a subagent that outlives the call that started it."""
+SESSION: ContextVar[DeepAgentDeps[Any] | None] = ContextVar("deep_sessions_session", default=None)
+"""The session of the run in this task, where the agent's deps are its program's own (`SessionAgent`)."""
+
+
+def session_in(ctx: RunContext[Any]) -> DeepAgentDeps[Any] | None:
+    """Return the session of a run; None where nothing is stored."""
+    deps: object = ctx.deps
+    return cast("DeepAgentDeps[Any]", deps) if isinstance(deps, DeepAgentDeps) else SESSION.get()
+
 
 STEPS: StateSlot[Steps] = StateSlot("session_steps", Steps, Steps, persist=False)
 """What the agent's run has done so far. The journal has it too, for the next process."""

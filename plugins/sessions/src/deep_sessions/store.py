@@ -10,9 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from .errors import NotPending, SessionBusy, StoreError
+
+if TYPE_CHECKING:
+    from .full_text import Found
 
 __all__ = ["Commit", "Entry", "Lease", "Mail", "NewEntry", "SessionInfo", "SessionStatus", "SessionStore", "Stored"]
 
@@ -343,6 +346,18 @@ class SessionStore(ABC):
         Raises:
             SessionBusy: it is running.
         """
+
+    async def search(self, words: str, *, limit: int = 50) -> Sequence[Found] | None:
+        """Return messages that have all these words, or words that begin so; those of the newest sessions first.
+
+        Args:
+            words: the words; what is no letter and no digit only separates them.
+            limit: the most messages.
+
+        Returns:
+            None for a store without an index, as this one is: `find_messages` reads every session then.
+        """
+        return None
 
     def transaction(self, lease: Lease, commit: Commit) -> AbstractContextManager[Any]:
         """Return a context manager for one transaction of the store's database that also writes `commit`.

@@ -20,7 +20,7 @@ from pydantic_ai import DeferredToolRequests, DeferredToolResults, ToolApproved,
 from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import ToolCallPart
 
-from deep_core.plugin_api import suggest
+from deep_core.plugin_api import call_path, suggest
 
 __all__ = ["DECISIONS", "answers", "decide", "questions_of", "waiting_metadata"]
 
@@ -41,7 +41,7 @@ def waiting_metadata(subagent_type: str, task_id: str, requests: DeferredToolReq
     calls: list[dict[str, Any]] = []
     for call in (*requests.approvals, *questions_of(requests)):
         about: dict[str, Any] = {"args": call.args_as_dict(), **requests.metadata.get(call.tool_call_id, {})}
-        about.update(id=call.tool_call_id, path=call.tool_call_id, tool=call.tool_name)
+        about.update(id=call.tool_call_id, path=call_path(call.tool_call_id), tool=call.tool_name)
         calls.append(about)
     return {"subagent": subagent_type, "calls": _below(task_id, calls)}
 
@@ -49,7 +49,7 @@ def waiting_metadata(subagent_type: str, task_id: str, requests: DeferredToolReq
 def _below(task_id: str, calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     for call in calls:
-        entry = {**call, "path": f"{task_id}/{call['path']}"}
+        entry = {**call, "path": f"{call_path(task_id)}/{call['path']}"}
         if "subagent" in call:
             entry["calls"] = _below(task_id, call["calls"])
         out.append(entry)
@@ -104,7 +104,12 @@ def decide(requests: DeferredToolRequests, decisions: Mapping[str, Decision]) ->
             calls are decided.
     """
     top = [
-        _read(call.tool_call_id, call.tool_call_id, call.tool_name, requests.metadata.get(call.tool_call_id, {}))
+        _read(
+            call.tool_call_id,
+            call_path(call.tool_call_id),
+            call.tool_name,
+            requests.metadata.get(call.tool_call_id, {}),
+        )
         for call in (*requests.approvals, *questions_of(requests))
     ]
     for name, decision in decisions.items():
@@ -142,7 +147,9 @@ def _read(id: str, path: str, tool: str, about: Mapping[str, Any]) -> _Waiting:
 
 def _find(top: Sequence[_Waiting], name: str) -> _Waiting:
     everything = [call for waiting in top for call in waiting.all()]
-    matches = [call for call in everything if name in (call.id, call.path)]
+    # A provider may choose an id that is the path of another call: no two calls have one path.
+    matches = [call for call in everything if name == call.path and "/" in name]
+    matches = matches or [call for call in everything if name in (call.id, call.path)]
     if len(matches) > 1:
         # The caller and its subagent may use one id; then it means the call, not the `task` around it.
         matches = [call for call in matches if not call.calls] or matches

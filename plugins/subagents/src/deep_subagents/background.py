@@ -18,7 +18,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, ToolFailed
 
 from deep_core import DeepAgentDeps
-from deep_core.plugin_api import suggest
+from deep_core.plugin_api import call_path, suggest
 
 from .approvals import waiting_metadata
 from .background_task import BackgroundTask
@@ -68,7 +68,7 @@ async def _work(ctx: RunContext[DeepAgentDeps[Any]], child: Child, record: Backg
             record.report = await child.start(ctx, record.description)
         record.status = "done"
     except ApprovalRequired:
-        record.paused = state[PAUSED].pop(f"{calling_run(ctx)}/{name}")
+        record.paused = state[PAUSED].pop(call_path(str(calling_run(ctx)), name))
         record.status = "waiting"
     except ToolFailed as error:
         record.status, record.report = "failed", error.message
@@ -123,7 +123,7 @@ def _ask_person(ctx: RunContext[DeepAgentDeps[Any]], record: BackgroundTask) -> 
     conversation = ConversationTypeAdapter.validate_json(record.paused.conversation)
     record.asked = call_id
     paused = replace(record.paused, owner=ctx.conversation_id, call_id=call_id, calling_run=run)
-    ctx.deps.state[PAUSED][f"{run}/{call_id}"] = paused
+    ctx.deps.state[PAUSED][call_path(str(run), call_id)] = paused
     requests = conversation.deferred_tool_requests or DeferredToolRequests()
     raise ApprovalRequired(metadata=waiting_metadata(record.subagent_type, call_id, requests))
 

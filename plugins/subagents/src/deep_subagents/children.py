@@ -14,7 +14,7 @@ from pydantic_ai.usage import UsageLimits
 from pydantic_core import to_json
 
 from deep_core import DeepAgentDeps, SessionState
-from deep_core.plugin_api import PolicyCapability
+from deep_core.plugin_api import PolicyCapability, call_path
 
 from .approvals import answers, questions_of, waiting_metadata
 from .budget import RequestBudget
@@ -131,7 +131,7 @@ class Child:
         requests: DeferredToolRequests,
     ) -> None:
         call_id, run = ctx.tool_call_id or "", calling_run(ctx)
-        ctx.deps.state[PAUSED][f"{run}/{call_id}"] = PausedChild(
+        ctx.deps.state[PAUSED][call_path(str(run), call_id)] = PausedChild(
             subagent_type=self.name,
             description=description,
             conversation=ConversationTypeAdapter.dump_json(result.conversation).decode(),

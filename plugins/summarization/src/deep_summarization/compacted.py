@@ -21,10 +21,12 @@ from .frames import NOTE, note_of
 from .pinning import pinned_parts
 from .transcript import shortened, user_text
 
-__all__ = ["head_message"]
+__all__ = ["REQUEST_CHARS", "head_message"]
 
 REQUEST_CHARS = 2_000
 """Maximum characters of the user's first and current request that are kept word for word."""
+KEPT_CHARS = 500
+"""Characters of the first request to keep for later summaries at least, even where now there is room for fewer."""
 LEAD = "[Summary by a model of the {count} messages up to here; a record, not a new request.]"
 
 
@@ -38,6 +40,8 @@ def head_message(
     stored: str | None = None,
     why_not: str | None = None,
     tokens: int = 0,
+    most_chars: int = REQUEST_CHARS,
+    frame: str = "",
 ) -> ModelRequest:
     """Build the request that replaces the old messages.
 
@@ -55,17 +59,23 @@ def head_message(
         stored: the path of the stored messages.
         why_not: why they were not stored.
         tokens: of the whole new history, for the next summary.
+        most_chars: of each of the user's requests that are kept word for word.
+        frame: says what the summary is, before it, where no model wrote it.
     """
     pinned = [*earlier.pinned, *pinned_parts(cut, standing=earlier.pinned)]
-    first = earlier.first_request or _first_request(cut)
-    lines = [summary] if brief else _texts(cut, tail, summary, first, earlier, stored, why_not)
+    kept = earlier.first_request or shortened("".join(_prompts(cut)[:1]), max(most_chars, KEPT_CHARS))
+    first = shortened(kept, most_chars)
+    framed = f"{frame}\n\n{summary}" if frame else summary
+    lines = [framed] if brief else _texts(cut, tail, framed, first, earlier, stored, why_not, most_chars)
     text = "\n\n".join(lines)
+    begin = text.index(framed) + len(framed) - len(summary)
     note: dict[str, Any] = {
         "messages": 1 + len(tail),
         "tokens": tokens,
         "responses": sum(isinstance(message, ModelResponse) for message in tail),
         "number": earlier.number + 1,
-        "first_request": first,
+        "first_request": kept,
+        "body": [begin, begin + len(summary)],
         "pinned": len(pinned),
         "stored": stored,
     }
@@ -84,11 +94,12 @@ def _texts(
     earlier: Earlier,
     stored: str | None,
     why_not: str | None,
+    most_chars: int,
 ) -> list[str]:
     texts = [LEAD.format(count=len(cut))]
     if first:
         texts.append(f"The user's first request, word for word:\n{first}")
-    current = "" if _prompts(tail) else shortened("".join(_prompts(cut, earlier.pinned)[-1:]), REQUEST_CHARS)
+    current = "" if _prompts(tail) else shortened("".join(_prompts(cut, earlier.pinned)[-1:]), most_chars)
     if current and current != first:
         texts.append(f"The user's latest request, word for word:\n{current}")
     texts.append(summary)
@@ -106,10 +117,6 @@ def _standing_prompt(first: ModelMessage) -> list[SystemPromptPart]:
             break
         parts.append(part)
     return parts
-
-
-def _first_request(messages: Sequence[ModelMessage]) -> str:
-    return shortened("".join(_prompts(messages)[:1]), REQUEST_CHARS)
 
 
 def _prompts(messages: Sequence[ModelMessage], pinned: Sequence[UserPromptPart] = ()) -> list[str]:

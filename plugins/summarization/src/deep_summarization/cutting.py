@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, cast
 
@@ -11,13 +12,17 @@ from pydantic_ai.messages import (
     BaseToolCallPart,
     BaseToolReturnPart,
     ModelMessage,
+    ModelRequest,
     ModelResponse,
     RetryPromptPart,  # pyright: ignore[reportDeprecated]
+    UserPromptPart,
 )
+
+from deep_core.plugin_api import live_text
 
 from .sizes import ContextSize, in_tokens
 
-__all__ = ["choose_cut", "safe_cuts"]
+__all__ = ["choose_cut", "parted", "safe_cuts"]
 
 KEEP_SHARE = 0.5
 """Maximum part of a trigger in tokens to keep if `keep` counts messages: so after a summary the history can grow by as
@@ -33,8 +38,8 @@ def safe_cuts(messages: Sequence[ModelMessage]) -> list[int]:
     """Find the indexes at which the history may begin anew: `messages[:i]` is cut, `messages[i:]` stays.
 
     There is none between a call and its answer (a return of any outcome, or a retry of older versions). Unanswered
-    calls of the last response wait for their results, so that response stays. The last message always stays: it is
-    the current request.
+    calls of the last response wait for their results, so that response stays. The current request always stays: it is
+    the last message, or the one before the kernel's live sections.
     """
     size = len(messages)
     crossed = [0] * (size + 1)  # difference array: +1 at the start of a call's span, -1 after its end
@@ -58,8 +63,35 @@ def safe_cuts(messages: Sequence[ModelMessage]) -> list[int]:
                 crossed[start + 1] += 1
                 crossed[index + 1] -= 1
     depths = list(accumulate(crossed))
-    end = last_response if pending else size - 1
+    end = last_response if pending else _current(messages)
     return [index for index in range(1, end + 1) if depths[index] == 0]
+
+
+def parted(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """Part the current request before its last prompt, so that the prompts before can be cut.
+
+    What was said in runs that failed stays, and Pydantic AI merges it into the next request: without this, a
+    conversation whose last messages did not fit would never get an answer again.
+    """
+    current = _current(messages)
+    last = messages[current]
+    prompts = [index for index, part in enumerate(last.parts) if _is_prompt(part)]
+    if not isinstance(last, ModelRequest) or len(prompts) < 2 or any(map(_answered, last.parts)):
+        return [*messages]
+    at = prompts[-1]
+    halves = (replace(last, parts=last.parts[:at]), replace(last, parts=last.parts[at:]))
+    return [*messages[:current], *halves, *messages[current + 1 :]]
+
+
+def _current(messages: Sequence[ModelMessage]) -> int:
+    """The index of the last message that is more than live sections, which may follow the request they belong to."""
+    last = len(messages) - 1
+    said = (at for at in range(last, -1, -1) if any(live_text(part) is None for part in messages[at].parts))
+    return next(said, last)
+
+
+def _is_prompt(part: object) -> bool:
+    return isinstance(part, UserPromptPart) and live_text(part) is None
 
 
 def _answered(part: object) -> str | None:

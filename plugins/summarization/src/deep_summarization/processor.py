@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast, overload
 
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, UserPromptPart
 from pydantic_ai.models import AbstractModel, Model, infer_model_profile
 from pydantic_ai.tools import RunContext
 
 from deep_core import DeepAgentDeps
+from deep_core.plugin_api import live_text
 
 from .counting import Tally, TokenCounter, count_tokens_approximately, responses
 from .earlier import Earlier
 from .failed import SummaryFailed
+from .frames import is_summary, without_frame
 from .options import StoredLimits, SummarizationOptions
 from .prompt import DEFAULT_SUMMARY_PROMPT, filled
 from .sizes import DEFAULT_KEEP, DEFAULT_WINDOW, ContextSize, checked_size, checked_triggers, in_tokens
@@ -40,6 +42,18 @@ INPUT_SHARE = 0.75
 SUMMARY_SHARE = 4
 MOST_SUMMARY = 16_000
 """Maximum tokens of a summary; also a quarter of the window. A longer one would not last."""
+SMALL_WINDOW = 32_000
+"""Up to this window, a summary is stopped at its largest size: a small model may go on until the window is full."""
+EXTRACT_SHARE = 0.125
+"""Share of the window for the beginning of a history that no summary replaces."""
+EXTRACT = "No summary could be written ({why}). What was said up to here, shortened:"
+SHORTENED = "What was said up to here, shortened:"
+ANSWER_SHARE = 0.0625
+"""Share of the window to leave for the answer, where the history has to fit."""
+SQUEEZED = (1, 0.5, 0.25, 0.12, 0.06)
+"""Shares of a summary and of the user's words that are tried in turn, where the history has to fit."""
+PATH = 40
+"""Tokens of the line that says where the replaced messages are, about."""
 LAST_MESSAGE: ContextSize = ("messages", 1)
 """What to keep where a person asks for a summary: what follows the conversation."""
 LOOK_BACK = 20
@@ -147,35 +161,59 @@ class SummarizationProcessor:
         own = self._tally.total(messages) + self._fixed(ctx, messages)
         return max(own, self._reported(messages, Earlier.of(messages))) if whole else own
 
-    async def _process(self, ctx: RunContext[Any] | None, messages: list[ModelMessage]) -> list[ModelMessage]:
-        if len(messages) < 2 or _suspended(messages[-1]):
-            return messages
+    async def _process(self, ctx: RunContext[Any] | None, given: list[ModelMessage]) -> list[ModelMessage]:
+        if not given or _suspended(given[-1]):
+            return given
         window = self._window(ctx)
-        own = self._tally.total(messages)
-        fixed = self._fixed(ctx, messages)
-        earlier = Earlier.of(messages)
-        used = max(own + fixed, self._reported(messages, earlier))
+        own = self._tally.total(given)
+        fixed = self._fixed(ctx, given)
+        earlier = Earlier.of(given)
+        used = max(own + fixed, self._reported(given, earlier))
         asked = _asked(ctx)
-        if asked is None and not self._is_time(ctx, messages, own, used, window, earlier):
-            return messages
-        from .cutting import choose_cut  # and more in `_replaced`: most runs never need it
+        must = self._must(ctx, asked, used, window)
+        if asked is None and not must and not self._is_time(ctx, given, own, used, window, earlier):
+            return given
+        from .cutting import choose_cut, parted  # and more in `_replaced`: most runs never need it
 
+        messages = parted(given) if must else given
         dense = max(1, used / max(1, own + fixed))
         # In the provider's tokens: the cut must count like the trigger.
         counts = [int(count * dense) for count in self._tally.each(messages)]
         keep = LAST_MESSAGE if asked is not None and asked.by_hand else self.keep
         cut = choose_cut(messages, counts, keep=keep, triggers=self._triggers, window=window, fixed=int(fixed * dense))
-        if cut is None or (cut == 1 and earlier.number):
+        # It would only summarize a summary; with what was said since, there is more.
+        if cut is None or (cut == 1 and earlier.number and not must):
             if asked is not None:
                 asked.why_not = "there is nothing to compact yet"
-            return messages  # it would only summarize a summary
+            return given
+        over = (asked.over or own + fixed - window) if asked is not None else used - window
+        most = self._tally.total(messages[:cut]) - max(0, over) - int(window * ANSWER_SHARE) if must else None
+        replaced = partial(self._replaced, ctx, messages, cut, earlier, window, dense, most)
+        if cut == 1 and earlier.number and not _has_more(messages[0]):
+            return await replaced(why_none="there is no room for one")
+        failure = self._failure(ctx, messages)
+        if must and failure is not None and not _grown_since(failure, len(messages), own):
+            return await replaced(why_none=failure.reason)  # a second failure would take a person's time again
         try:
-            return await self._replaced(ctx, messages, cut, earlier, window, dense, asked.keep if asked else "")
+            return await replaced(above_all=asked.keep if asked else "")
         except SummaryFailed as error:
             self._remember(ctx, messages, LastFailure(_conversation(ctx), len(messages), own, str(error)))
+            if must:
+                self.log.warning("%s; the beginning is shortened without a summary, so that the rest fits", error)
+                return await replaced(why_none=str(error))
             if asked is not None:
                 asked.why_not = str(error)
             raise
+
+    def _must(self, ctx: RunContext[Any] | None, asked: Any, used: int, window: int) -> bool:
+        """Whether the history has to become shorter, with a summary or without: the request does not fit.
+
+        The provider said so, or the window is known: some servers cut what does not fit, and say nothing.
+        """
+        if asked is not None:
+            return not asked.by_hand
+        session = _session(ctx)
+        return session is not None and session.state.get("model_window") is not None and used >= window
 
     def _is_time(
         self,
@@ -200,31 +238,35 @@ class SummarizationProcessor:
         earlier: Earlier,
         window: int,
         dense: float,
-        above_all: str,
+        most: int | None,
+        *,
+        above_all: str = "",
+        why_none: str = "",
     ) -> list[ModelMessage]:
         """`dense`: how many of the provider's tokens are in one of ours, if known to be more than one.
 
-        `above_all`: what the user wants to keep; "" if nothing was said.
+        `most`: tokens that the new beginning may have; None for any number. `above_all`: what the user wants to keep;
+        "" if nothing was said. `why_none`: why no model writes a summary.
         """
-        from .compacted import head_message
-        from .summarize import write_summary
+        from .compacted import REQUEST_CHARS, head_message
         from .transcript import transcript
 
         gone, tail = messages[:cut], messages[cut:]
-        model = self._writer(ctx)
-        theirs = window_of(model) or window
-        limit = self.trim_tokens_to_summarize or int(min(theirs, window) * INPUT_SHARE / dense)
-        text = transcript(gone, limit, self._tally.text)
-        summary = await write_summary(
-            model,
-            filled(self.summary_prompt, text, above_all),
-            ctx=ctx,
-            seconds=self.seconds,
-            most_tokens=min(MOST_SUMMARY, max(1, window // SUMMARY_SHARE)),
-            count=self._tally.text,
-        )
         before = self._tally.total(gone)
-        build = partial(head_message, gone, tail, summary, earlier=earlier)
+        if why_none:
+            limit = int(min(window * EXTRACT_SHARE / dense, before / 2))
+            summary = transcript(_unframed(gone), limit, self._tally.text)
+            frame = EXTRACT.format(why=why_none)
+        else:
+            summary, frame = await self._summary(ctx, gone, window, dense, above_all), ""
+        chars = min(REQUEST_CHARS, window // 4)
+        build = partial(head_message, gone, tail, summary, earlier=earlier, most_chars=chars, frame=frame)
+        if most is not None and self._tally.one(build(brief=False)) + PATH > most:
+            await self._store(ctx, gone, earlier)  # for people: the path would be too much for the model
+            squeezed = partial(head_message, gone, tail, earlier=earlier, frame=frame and SHORTENED)
+            head = self._squeezed(squeezed, summary, chars, tail, most)
+            self.log.info("shortened %d messages: %d tokens became %d", cut, before, self._tally.one(head))
+            return [head, *tail]
         brief = self._tally.one(build(brief=False)) >= before
         size = self._tally.one(build(brief=brief))
         if size >= before:
@@ -237,6 +279,43 @@ class SummarizationProcessor:
         self.log.info("summarized %d messages: %d tokens became %d", cut, before, self._tally.one(head))
         return [build(brief=brief, stored=stored, why_not=why_not, tokens=tokens), *tail]
 
+    def _squeezed(
+        self, build: Callable[..., ModelRequest], summary: str, chars: int, tail: Sequence[ModelMessage], most: int
+    ) -> ModelRequest:
+        """Return the fullest beginning that has at most so many tokens, or the smallest that there is."""
+        from .transcript import shortened
+
+        behind = self._tally.total(tail)
+        for share in SQUEEZED:
+            text = shortened(summary, int(len(summary) * share))
+            for brief in (False, True):
+                made = partial(build, text, brief=brief, most_chars=int(chars * share))
+                tokens = self._tally.one(made())
+                if tokens <= most or (brief and share == SQUEEZED[-1]):
+                    return made(tokens=tokens + behind)
+        raise AssertionError("the smallest is always returned")
+
+    async def _summary(
+        self, ctx: RunContext[Any] | None, gone: Sequence[ModelMessage], window: int, dense: float, above_all: str
+    ) -> str:
+        from .summarize import write_summary
+        from .transcript import transcript
+
+        model = self._writer(ctx)
+        theirs = min(window_of(model) or window, window)
+        limit = self.trim_tokens_to_summarize or int(theirs * INPUT_SHARE / dense)
+        text = transcript(gone, limit, self._tally.text)
+        most = min(MOST_SUMMARY, max(1, window // SUMMARY_SHARE))
+        return await write_summary(
+            model,
+            filled(self.summary_prompt, text, above_all),
+            ctx=ctx,
+            seconds=self.seconds,
+            most_tokens=most,
+            count=self._tally.text,
+            stop_at=most if window <= SMALL_WINDOW else None,
+        )
+
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
     def _window(self, ctx: RunContext[Any] | None) -> int:
@@ -244,8 +323,8 @@ class SummarizationProcessor:
         session = _session(ctx)
         if session is not None and (said := session.state.get("model_window")) is not None:
             known = said.tokens  # deep-sessions asked the server, or an overflow showed it
-            if said.source == "overflow" and self.max_input_tokens is not None:
-                return min(known, self.max_input_tokens)
+            if said.source != "list" and self.max_input_tokens is not None:
+                return min(known, self.max_input_tokens)  # more than the server has is never there
         return self.max_input_tokens or known or self.fallback_window or DEFAULT_WINDOW
 
     def _fixed(self, ctx: RunContext[Any] | None, messages: Sequence[ModelMessage]) -> int:
@@ -418,6 +497,21 @@ def _grown_since(failure: LastFailure, messages: int, tokens: int) -> bool:
     if tokens >= failure.tokens * ALARM:
         return True
     return messages >= failure.messages + PAUSE and tokens >= failure.tokens * GROWTH
+
+
+def _unframed(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """Return the messages with an earlier summary as it was written."""
+    first = messages[0]
+    if not isinstance(first, ModelRequest) or not any(map(is_summary, first.parts)):
+        return [*messages]
+    parts = [without_frame(part) if isinstance(part, UserPromptPart) else part for part in first.parts]
+    return [replace(first, parts=parts), *messages[1:]]
+
+
+def _has_more(message: ModelMessage) -> bool:
+    """Whether a message has a prompt that is no summary."""
+    prompts = [part for part in message.parts if isinstance(part, UserPromptPart) and live_text(part) is None]
+    return not all(map(is_summary, prompts))
 
 
 def _suspended(message: ModelMessage) -> bool:

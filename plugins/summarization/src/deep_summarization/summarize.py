@@ -27,6 +27,7 @@ async def write_summary(
     seconds: float,
     most_tokens: int,
     count: Callable[[str], int],
+    stop_at: int | None = None,
 ) -> str:
     """Ask a model for a summary.
 
@@ -39,6 +40,7 @@ async def write_summary(
         seconds: time limit.
         most_tokens: maximum tokens of the answer.
         count: counts the tokens of a text.
+        stop_at: tokens at which the provider is asked to stop; None for no limit, since thinking counts too.
 
     Raises:
         SummaryFailed: the call failed, took too long or would exceed a usage limit; or the answer is empty, only tool
@@ -54,7 +56,7 @@ async def write_summary(
     try:
         async with limit:
             response = await model_request(
-                model, [ModelRequest(parts=[UserPromptPart(prompt)])], model_settings=_settings(ctx)
+                model, [ModelRequest(parts=[UserPromptPart(prompt)])], model_settings=_settings(ctx, stop_at)
             )
     except RunCancelled:
         raise  # the run ended, by its deadline or its caller
@@ -69,12 +71,14 @@ async def write_summary(
     return _checked(response, most_tokens, count)
 
 
-def _settings(ctx: RunContext[Any] | None) -> ModelSettings | None:
+def _settings(ctx: RunContext[Any] | None, stop_at: int | None) -> ModelSettings | None:
     """The run's settings for reaching the model; those for its answers do not apply to a summary."""
-    if ctx is None or not ctx.model_settings:
-        return None
+    given = ctx.model_settings if ctx is not None and ctx.model_settings else ModelSettings()
     reach = ("extra_headers", "extra_body", "timeout")
-    return ModelSettings(**{key: value for key, value in ctx.model_settings.items() if key in reach}) or None  # type: ignore[typeddict-item]
+    settings = ModelSettings(**{key: value for key, value in given.items() if key in reach})  # type: ignore[typeddict-item]
+    if stop_at is not None:
+        settings["max_tokens"] = stop_at
+    return settings or None
 
 
 def _checked(response: ModelResponse, most_tokens: int, count: Callable[[str], int]) -> str:

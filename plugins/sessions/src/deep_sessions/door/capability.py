@@ -14,11 +14,9 @@ from pydantic_ai.tools import RunContext, ToolDefinition
 
 from deep_core import DeepAgentDeps
 
-from .messages import clean_message, clean_response, with_parts
-from .nulls import without_nulls
+from .plain import has_null, is_plain, passed_result
 from .slot import PASSED, Passed
 from .text import clean
-from .values import clean_result
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
@@ -46,10 +44,10 @@ class Door(AbstractCapability[Any]):
         passed = deps.state[PASSED] if isinstance(deps, DeepAgentDeps) else Passed()
         known = _names(request_context.model_request_parameters)
         done: dict[int, ModelMessage] = {}  # both lists hold the same messages
-        stored = _cleaned(ctx.messages, passed.stored, known, done)
+        stored = _cleaned(ctx.messages, passed.stored, known, done, passed)
         sent = stored
         if request_context.messages is not ctx.messages:
-            sent = _cleaned(request_context.messages, passed.sent, known, done)
+            sent = _cleaned(request_context.messages, passed.sent, known, done, passed)
         if not all(map(is_, stored, ctx.messages)):
             ctx.messages[:] = stored
         if not all(map(is_, sent, request_context.messages)):
@@ -63,19 +61,16 @@ class Door(AbstractCapability[Any]):
     ) -> ModelResponse:
         """Look at the reply, and leave out each null that stands for an argument that is not given."""
         parameters = request_context.model_request_parameters
-        response = clean_response(response, _names(parameters))
-        calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
-        if not calls:
-            return response
-        schemas = {tool.name: tool.parameters_json_schema for tool in _tools(parameters)}
-        made: dict[int, ToolCallPart[Any]] = {}
-        for call in calls:
-            given: Any = call.args
-            args = without_nulls(given, schemas.get(call.tool_name, {}))
-            if args is not given:
-                made[id(call)] = replace(call, args=args)
-        if made:
-            return with_parts(response, [made.get(id(part), part) for part in response.parts])
+        known = _names(parameters)
+        if not is_plain(response, known):
+            from .messages import clean_response
+
+            response = clean_response(response, known)
+        if any(isinstance(part, ToolCallPart) and has_null(part.args) for part in response.parts):
+            from .nulls import without_null_arguments
+
+            tools = [*parameters.function_tools, *parameters.output_tools]
+            return without_null_arguments(response, {tool.name: tool.parameters_json_schema for tool in tools})
         return response
 
     async def wrap_tool_execute(
@@ -98,15 +93,11 @@ class Door(AbstractCapability[Any]):
             if isinstance(part.content, str):
                 part.content = clean(part.content)
             raise
-        return clean_result(tool_def.name, result)
-
-
-def _tools(parameters: ModelRequestParameters) -> list[ToolDefinition]:
-    return [*parameters.function_tools, *parameters.output_tools]
+        return passed_result(tool_def.name, result)
 
 
 def _names(parameters: ModelRequestParameters) -> frozenset[str]:
-    return frozenset(tool.name for tool in _tools(parameters))
+    return frozenset([tool.name for tools in (parameters.function_tools, parameters.output_tools) for tool in tools])
 
 
 def _cleaned(
@@ -114,6 +105,7 @@ def _cleaned(
     passed: Sequence[ModelMessage],
     known: frozenset[str],
     done: dict[int, ModelMessage],
+    noted: Passed,
 ) -> list[ModelMessage]:
     known_ones = min(len(messages), len(passed))
     # Without a Python call for each message: what is old costs nothing at each request.
@@ -121,14 +113,23 @@ def _cleaned(
     out = [*messages[:same]]
     for message in messages[same:]:
         if id(message) not in done:
-            done[id(message)] = clean_message(message, known)
+            done[id(message)] = message if is_plain(message, known) else _looked_at(message, known, noted)
         out.append(done[id(message)])
     return out
+
+
+def _looked_at(message: ModelMessage, known: frozenset[str], noted: Passed) -> ModelMessage:
+    from .messages import clean_message
+
+    noted.has_files = True  # a message with one is not plain
+    return clean_message(message, known)
 
 
 def _clean_instructions(request: ModelRequestContext) -> None:
     parameters = request.model_request_parameters
     parts = parameters.instruction_parts or []
+    text = "".join([part.content for part in parts])
+    if clean(text) is text:
+        return
     made = [part if (text := clean(part.content)) is part.content else replace(part, content=text) for part in parts]
-    if any(new is not old for new, old in zip(made, parts, strict=True)):
-        request.model_request_parameters = replace(parameters, instruction_parts=made)
+    request.model_request_parameters = replace(parameters, instruction_parts=made)

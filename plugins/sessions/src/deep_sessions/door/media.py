@@ -14,7 +14,7 @@ from pydantic_ai.messages import BinaryContent, FileUrl
 from .pictures import PICTURES, Broken
 from .text import clean
 
-__all__ = ["MOST_BYTES", "clean_file", "clean_url", "recognized"]
+__all__ = ["MOST_BYTES", "clean_file", "clean_url", "is_text", "recognized"]
 
 MOST_BYTES = 20_000_000
 """Of one file: what one request may have at the usual providers."""
@@ -78,6 +78,11 @@ _TEXTS = re.compile(r"text/|application/(?:.*\+)?(?:json|xml|yaml|x-yaml|toml|ja
 _OFFICE = re.compile(r"application/(?:msword|vnd\.(?:ms-|openxmlformats-|oasis\.))")
 
 
+def is_text(media_type: str) -> bool:
+    """Whether files of a type are text."""
+    return _TEXTS.match(media_type.partition(";")[0].strip().lower()) is not None
+
+
 def recognized(data: bytes) -> Kind | None:
     """Return what bytes are, by how they begin; None for what begins like nothing here."""
     for offset, start, kind in _STARTS:
@@ -104,7 +109,7 @@ def clean_file(content: BinaryContent) -> BinaryContent | str:
     kind = recognized(data)
     if kind is not None and kind.media_type in PICTURES:
         return _picture(content, said, kind)
-    if _TEXTS.match(said) and (kind is None or kind in (_HTML, _SVG)):
+    if is_text(said) and (kind is None or kind in (_HTML, _SVG)):
         return _text(content)
     family = said.partition("/")[0]
     if kind is not None and kind.media_type:

@@ -7,11 +7,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
-__all__ = ["without_nulls"]
+from pydantic_ai.messages import ModelResponse, ToolCallPart
+
+from .messages import with_parts
+
+__all__ = ["without_null_arguments", "without_nulls"]
 
 MOST_DEPTH = 20
+
+
+def without_null_arguments(response: ModelResponse, schemas: Mapping[str, Mapping[str, Any]]) -> ModelResponse:
+    """Return a response whose calls have no such null; the response itself if none has.
+
+    Args:
+        response: as it came.
+        schemas: of the tools that were offered, by name.
+    """
+    parts = [_call(part, schemas) if isinstance(part, ToolCallPart) else part for part in response.parts]
+    return with_parts(response, parts)
+
+
+def _call(call: ToolCallPart[Any], schemas: Mapping[str, Mapping[str, Any]]) -> ToolCallPart[Any]:
+    given: Any = call.args
+    args = without_nulls(given, schemas.get(call.tool_name, {}))
+    return call if args is given else replace(call, args=args)
 
 
 def without_nulls(args: str | dict[str, Any] | None, schema: Mapping[str, Any]) -> str | dict[str, Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from deep_core import StateSlot
@@ -16,10 +16,19 @@ __all__ = ["PASSED", "Passed"]
 
 @dataclass(eq=False, repr=False)
 class Passed:
-    """The messages that passed the door last: they are not looked at again."""
+    """The messages that passed the door last: they are not looked at again.
+
+    Attributes:
+        stored: as the conversation has them.
+        sent: as the request has them.
+        has_files: whether one of them may hold a file.
+        refused: the files that a model refused, by their identifiers: it is not sent them again.
+    """
 
     stored: Sequence[ModelMessage] = ()
     sent: Sequence[ModelMessage] = ()
+    has_files: bool = False
+    refused: set[str] = field(default_factory=set[str])
 
 
 PASSED: StateSlot[Passed] = StateSlot("door_passed", Passed, Passed, persist=False)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["NAME_CHARS", "clean", "clean_name"]
+__all__ = ["MOST_CHARS", "NAME_CHARS", "clean", "clean_name"]
 
+MOST_CHARS = 2_000_000
+"""Of one result: more than the largest window. deep-summarization moves far smaller ones to files."""
 NAME_CHARS = 64
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 

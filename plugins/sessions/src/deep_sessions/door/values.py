@@ -12,12 +12,9 @@ from pydantic_ai.messages import BinaryContent, FileUrl, TextContent, ToolReturn
 from pydantic_core import to_json, to_jsonable_python
 
 from .media import clean_file, clean_url
-from .text import clean
+from .text import MOST_CHARS, clean
 
 __all__ = ["clean_item", "clean_result", "clean_value", "shorten"]
-
-MOST_CHARS = 2_000_000
-"""Of one result: more than the largest window. deep-summarization moves far smaller ones to files."""
 
 
 def clean_result(tool: str, result: Any) -> Any:

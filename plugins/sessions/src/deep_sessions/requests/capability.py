@@ -19,10 +19,8 @@ from deep_core.plugin_api import DeepCapability
 from ..capability import agent_name
 from ..slot import ASIDE, CALL, COMPACTION, JOURNAL, WINDOW, Compaction
 from .model import INSIDE, GuardedModel, Prepared
-from .overflow import effective_window, tokens_of
 from .patience import Patience
 from .sending import wait_words
-from .windows import find_facts, find_window, known_window, learn_window
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from .sending import Wait
     from .served import ServedModel
 
-__all__ = ["Requests"]
+__all__ = ["Requests", "served_in"]
 
 NO_TOOLS = (
     "%s: the server does not give tools to this model, and says nothing when they are sent. They are written into its "
@@ -45,6 +43,10 @@ NO_TOOLS = (
 CUTS = (
     "%s: ollama drops the beginning of what does not fit, and says nothing. Set the size in both places: "
     "OLLAMA_CONTEXT_LENGTH=8192 for the server, context_window = 8192 in [agent.model]"
+)
+SMALLER = (
+    "%s: ollama has loaded it with a window of %s tokens, and agent.model.context_window is %s. It drops the "
+    "beginning of what does not fit, and says nothing. Start it with OLLAMA_CONTEXT_LENGTH=%s"
 )
 _RUN: ContextVar[tuple[RunContext[Any], ModelRequestContext] | None] = ContextVar("deep_sessions_run", default=None)
 """The run whose request is prepared in this task, and that request."""
@@ -82,23 +84,30 @@ class Requests(AbstractCapability[Any]):
         _RUN.set((ctx, request_context))
         deps: object = ctx.deps
         model = _real(ctx)
-        if (served := _served(model)) is not None:
+        if (served := served_in(model)) is not None:
             await self._ask_server(served)
         # The first message has nothing before it that could be left out.
         if len(request_context.messages) > 1 and isinstance(deps, DeepAgentDeps) and model is not None:
+            from .windows import find_window
+
             deps.state[WINDOW] = await find_window(model, self._cache)
         return request_context
 
     async def _ask_server(self, model: ServedModel) -> None:
         """Note what a server says, before the first request, and tell once what a person should know."""
+        from .windows import find_facts
+
         facts = await find_facts(model)
         if facts is None or facts == model.facts:
             return
         had_tools, model.facts = model.facts.has_tools, facts
         if facts.has_tools is False and had_tools is not False:
             self._context.logger.warning(NO_TOOLS, model.model_name)
-        if facts.cuts and facts.window is None and self._context.config.model.context_window is None:
+        wanted = self._context.config.model.context_window
+        if facts.cuts and facts.window is None and wanted is None:
             self._context.logger.warning(CUTS, model.model_name)
+        if facts.cuts and facts.window is not None and wanted is not None and wanted > facts.window:
+            self._context.logger.warning(SMALLER, model.model_name, facts.window, wanted, wanted)
 
     def get_wrapper_model(self, model: Model[Any]) -> Model[Any]:
         """Guard the model of a request."""
@@ -176,14 +185,21 @@ class Requests(AbstractCapability[Any]):
 
         They are stored too: the next request, and an attempt after a crash, begin with them.
         """
+        from .overflow import effective_window, tokens_of
+        from .windows import known_window, learn_window
+
         deps: object = ctx.deps if ctx is not None else None
         asked = (_real(ctx) if ctx is not None else None) or model
         parameters = ModelRequestParameters() if prepared is None else prepared.request.model_request_parameters
-        learn_window(asked, effective_window(end, sent, parameters), self._cache)
+        known = known_window(asked)
+        # What the server says of its window, and of the request, is exact: our own count would be worse.
+        if known is None or known.source != "server" or end.window is None or end.window < known.tokens:
+            learn_window(asked, effective_window(end, sent, parameters), self._cache)
         if ctx is None or prepared is None or not isinstance(deps, DeepAgentDeps):
             return None
         before = tokens_of(prepared.messages)
-        deps.state[WINDOW], deps.state[COMPACTION] = known_window(asked), Compaction()
+        over = end.tokens - end.window if end.tokens and end.window else 0
+        deps.state[WINDOW], deps.state[COMPACTION] = known_window(asked), Compaction(over=max(0, over))
         try:
             # As before each request: redactors see what is sent, and live sections that were cut are said again.
             request = replace(prepared.request, messages=[*prepared.messages])
@@ -211,7 +227,7 @@ def _real(ctx: RunContext[Any]) -> Model[Any] | None:
     return cast("Model[Any]", model) if isinstance(model, Model) else None
 
 
-def _served(model: Model[Any] | None) -> ServedModel | None:
+def served_in(model: object) -> ServedModel | None:
     """Return a model at `base_url`."""
     module = sys.modules.get("deep_sessions.requests.served")  # imported by whoever has one
     while isinstance(model, WrapperModel):

@@ -12,7 +12,7 @@ from pydantic_ai import exceptions
 
 from deep_core.plugin_api import visible
 
-from .providers import CREDIT, STATUSES, Status, overflow_of
+from .providers import STATUSES, Status, has_no_credit, is_about_a_file, overflow_of
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
@@ -26,6 +26,7 @@ __all__ = [
     "end_of_error",
     "end_of_response",
     "garbled",
+    "is_about_files",
     "words_of_end",
 ]
 
@@ -134,8 +135,13 @@ def words_of_end(reason: str) -> str:
 
 
 def words_of_error(error: BaseException, end: End) -> str:
-    """Return what an interface says of a request that failed: the cause, and what the provider said; "" if unknown."""
-    said = _message(error)
+    """Return what every interface says of a request that failed: the cause, and what the provider or the system said.
+
+    Args:
+        error: what was raised.
+        end: how the request ended. Without words of its own, the result is "".
+    """
+    said = _cause(error) if end.code == "unreachable" else _message(error) if end.code != "window_full" else ""
     status = f" (HTTP {end.status})" if end.status else ""
     return f"{end.words}{status}{f': {said}' if said else ''}" if end.words else ""
 
@@ -149,8 +155,19 @@ def _message(error: BaseException) -> str:
                 fields = cast("Mapping[str, Any]", body)
                 inner = fields.get("error", fields)
                 body = cast("Mapping[str, Any]", inner).get("message") if isinstance(inner, Mapping) else inner
-            return " ".join(visible(str(body)).split())[:WIDTH] if body else ""
+            return _line(str(body)) if body else ""
     return ""
+
+
+def _cause(error: BaseException) -> str:
+    """Return what the socket said, which says more than `Connection error.`"""
+    while error.__cause__ is not None or (error.__context__ is not None and not error.__suppress_context__):
+        error = error.__cause__ or error.__context__ or error
+    return "" if isinstance(error, exceptions.ModelAPIError) else _line(str(error))
+
+
+def _line(text: str) -> str:
+    return " ".join(visible(text).split())[:WIDTH]
 
 
 def end_of_error(error: BaseException, *, in_request: bool = False) -> End | None:
@@ -178,6 +195,22 @@ def end_of_error(error: BaseException, *, in_request: bool = False) -> End | Non
         if in_request and is_transport_error(cause):
             return _unreachable(cause)
     return None
+
+
+def is_about_files(error: Exception) -> bool:
+    """Whether a request may have failed for a file in it.
+
+    The provider says so, or nothing was sent: an adapter raises whatever it likes for a file that it cannot write, and
+    one at an address may be gone.
+    """
+    if end_of_error(error, in_request=True) is None:
+        return not isinstance(error, exceptions.AgentRunError)
+    return any(
+        isinstance(cause, exceptions.ModelHTTPError)
+        and cause.status_code in (400, 404, 413, 415, 422, 500, 501)
+        and is_about_a_file(_said(cause))
+        for cause in _causes(error)
+    )
 
 
 def is_transport_error(error: BaseException) -> bool:
@@ -221,7 +254,7 @@ def _of_status(error: Any) -> End:
     status: int = error.status_code
     if (full := _overflow(error, said)) is not None:
         return full
-    if CREDIT.search(said):
+    if has_no_credit(said):
         return _end(STATUSES[402], status, None)
     if status < 400:  # an error body with status 200
         return (
@@ -238,7 +271,7 @@ def _of_api_error(error: Any) -> End:
     said = _said(error)
     if (full := _overflow(error, said)) is not None:
         return full
-    if isinstance(error, exceptions.ModelQuotaExceededError) or CREDIT.search(said):
+    if isinstance(error, exceptions.ModelQuotaExceededError) or has_no_credit(said):
         return _end(STATUSES[402], None, None)
     if isinstance(error, exceptions.ModelRateLimitError):
         return _end(STATUSES[429], None, error.retry_after)

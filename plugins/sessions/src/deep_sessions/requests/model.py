@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,8 +26,10 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import RequestUsage
 
-from .ends import End, RequestFailed, end_of_error
-from .overflow import too_large
+from deep_core import DeepAgentDeps
+
+from ..door.slot import PASSED
+from .ends import End, RequestFailed, end_of_error, is_about_files
 from .sending import Sending
 from .silence import Watch
 from .wire import check_whole, watch_mark
@@ -35,10 +38,14 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponseStreamEvent
     from pydantic_ai.models import ModelRequestContext
 
+    from ..door.slot import Passed
     from .patience import Patience
 
 __all__ = ["INSIDE", "Desk", "GuardedModel", "Prepared"]
 
+LOGGER = logging.getLogger("deep.sessions")
+WIDTH = 200
+"""Most characters of an error, in a log."""
 INSIDE: ContextVar[bool] = ContextVar("deep_sessions_inside", default=False)
 """Whether a guarded model outside of this one sends the request."""
 
@@ -117,7 +124,26 @@ class GuardedModel(WrapperModel):
         """Leave this to each of several models."""
         if self._has_others:
             return messages
-        return self.wrapped.prepare_messages(messages, model_request_parameters)
+        return self.fitted(self.wrapped, messages, model_request_parameters)
+
+    def fitted(
+        self, model: Model[Any], messages: list[ModelMessage], parameters: ModelRequestParameters | None
+    ) -> list[ModelMessage]:
+        """Return messages as one of the models gets them: with words for the files that it does not take."""
+        passed = self.passed()
+        if passed is None or passed.has_files:
+            from pydantic_ai.models.fallback import FallbackModel
+
+            from ..door.leaving import fitted
+
+            if not isinstance(model, FallbackModel):  # it asks each of its models, and has no profile
+                messages = fitted(messages, model.profile, passed.refused if passed is not None else ())
+        return model.prepare_messages(messages, parameters)
+
+    def passed(self) -> Passed | None:
+        """Return what passed the door in the session; None outside of one."""
+        deps: object = None if self._ctx is None else self._ctx.deps
+        return deps.state[PASSED] if isinstance(deps, DeepAgentDeps) else None
 
     async def request(
         self,
@@ -142,7 +168,7 @@ class GuardedModel(WrapperModel):
                 except BaseException:
                     work.sending.stopped()
                     raise
-                work.sending.succeeded()
+                work.succeeded()
                 return response
         finally:
             INSIDE.reset(token)
@@ -204,13 +230,17 @@ class _Work:
         self.ctx = ctx or run
         self._several = len(models) > 1
         self._shortened = False
+        self._left_out: set[str] = set()
+        """Files without which the request is sent again."""
         self.patience = self.desk.patience
         limits = self.patience._replace(max_attempts=1, wait=0.0) if alone else self.patience
         self.sending = Sending(models, limits, self._report)
 
     def arguments(self, model: Model[Any]) -> tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]:
         """Return the arguments of a request to one of the models."""
-        messages = model.prepare_messages(self._messages, self.parameters) if self._several else self._messages
+        messages = self._messages
+        if self._several:
+            messages = self._guarded.fitted(model, messages, self.parameters)
         return messages, self._guarded.settings_for(model, self._settings), self.parameters
 
     async def failed(self, model: Model[Any], error: Exception) -> None:
@@ -219,6 +249,8 @@ class _Work:
         Raises:
             Exception: what ended it.
         """
+        if self._leave_out(error):
+            return
         try:
             await self.sending.failed(error)
         except Exception as final:
@@ -226,11 +258,35 @@ class _Work:
             if end is not None and end.kind == "overflow":
                 if await self._shorten(model, end):
                     return
+                from .overflow import too_large
+
                 words = too_large(end, self._messages, self.parameters)
                 raise RequestFailed(model.model_name, replace(end, words=words)) from final
             if end is None or not end.retryable or isinstance(final, ModelAPIError | BaseExceptionGroup):
                 raise
             raise RequestFailed(model.model_name, end, str(final)) from final
+
+    def succeeded(self) -> None:
+        """Note that the provider answered, and without which files."""
+        self.sending.succeeded()
+        if self._left_out and (passed := self._guarded.passed()) is not None:
+            passed.refused |= self._left_out
+
+    def _leave_out(self, error: Exception) -> bool:
+        """Leave out the newest files, then all, of a request that may have failed for one; return whether there are."""
+        if self.sending.replaces or not is_about_files(error):
+            return False
+        from ..door.leaving import files_of, fitted
+
+        found = files_of(self._messages)
+        if not found:
+            return False
+        self._left_out |= set[str]().union(*found) if self._left_out else found[-1]
+        self._messages = fitted(self._messages, {}, self._left_out)
+        self.sending.stopped()
+        words = " ".join(str(error).split())[:WIDTH] or type(error).__name__
+        LOGGER.warning("files are left out of a request, which failed: %s", words)
+        return True
 
     async def _shorten(self, model: Model[Any], end: End) -> bool:
         """Make the messages fewer, once; return whether they are."""
@@ -242,7 +298,7 @@ class _Work:
             return False
         shorter = repair_messages(shorter)
         if not self._several:
-            shorter = repair_messages(model.prepare_messages(shorter, self.parameters))
+            shorter = repair_messages(self._guarded.fitted(model, shorter, self.parameters))
         self._messages = shorter
         return True
 
@@ -324,7 +380,7 @@ class _GuardedStream(StreamedResponse):
                     yield event
                 if not self.cancelled:
                     check_whole(stream, self._mark)
-                    self._work.sending.succeeded()
+                    self._work.succeeded()
                     self._finished = True
                 return
             except Exception as error:

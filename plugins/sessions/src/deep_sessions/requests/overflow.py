@@ -6,22 +6,26 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from pydantic_ai.messages import ModelMessage, ModelRequest, TextContent
+from pydantic_ai.messages import BinaryContent, FileUrl, ModelMessage, ModelRequest, TextContent
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestParameters
 
     from .ends import End
 
-__all__ = ["effective_window", "tokens_of", "too_large"]
+__all__ = ["CHARS", "effective_window", "tokens_of", "too_large"]
 
 CHARS = 4
 """Characters of a token, about."""
+FILE = 500
+"""Tokens of a file, about: those of a smaller picture."""
 
 
 def _tokens(content: object) -> int:
     if isinstance(content, TextContent):
         content = content.content  # its metadata is not sent
+    if isinstance(content, BinaryContent | FileUrl):
+        return FILE
     if isinstance(content, list):
         return sum(map(_tokens, cast("list[object]", content)))
     return len(content if isinstance(content, str) else json.dumps(content, default=str, ensure_ascii=False)) // CHARS

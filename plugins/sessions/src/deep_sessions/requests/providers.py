@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
 
-__all__ = ["CREDIT", "OVERFLOWS", "STATUSES", "Overflow", "Status", "overflow_of"]
+__all__ = ["OVERFLOWS", "STATUSES", "Overflow", "Status", "has_no_credit", "is_about_a_file", "overflow_of"]
 
 
 class Overflow(NamedTuple):
@@ -17,51 +18,64 @@ class Overflow(NamedTuple):
 
     Attributes:
         provider: who says it; others copy the words.
-        pattern: the words or the code. Its groups `window` and `tokens` are numbers.
+        words: the words or the code, as a pattern. `<window>` and `<tokens>` stand for numbers.
     """
 
     provider: str
-    pattern: re.Pattern[str]
+    words: str
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The words as a regular expression, with the groups `window` and `tokens`."""
+        return _pattern(self.words)
 
 
-def _line(provider: str, pattern: str) -> Overflow:
-    number = r"[\d,_]+"
-    filled = pattern.replace("<window>", f"(?P<window>{number})").replace("<tokens>", f"(?P<tokens>{number})")
-    return Overflow(provider, re.compile(filled, re.I | re.S))
+@cache  # compiled at the first error: all of them cost 3 ms, which each start would pay
+def _pattern(words: str) -> re.Pattern[str]:
+    for name in ("window", "tokens"):
+        words = words.replace(f"<{name}>", rf"(?P<{name}>[\d,_]+)")
+    return re.compile(words, re.I | re.S)
 
 
 OVERFLOWS = (
-    _line(
+    Overflow(
         "openai", r"maximum context length is <window> tokens.*?(?:resulted in|requested(?: about)?) <tokens> tokens"
     ),
-    _line("openai", r"exceeds the context window of this model"),
-    _line("openai", r"context_length_exceeded"),
-    _line("anthropic", r"prompt is too long(?:: <tokens> tokens > <window> maximum)?"),
-    _line("anthropic", r"exceed context limit: <tokens> \+ [\d,]+ > <window>"),
-    _line("anthropic", r"request_too_large"),
-    _line("gemini", r"input token count \(?<tokens>\)? exceeds the maximum number of tokens allowed \(?<window>"),
-    _line("bedrock", r"input is too long for requested model"),
-    _line("vllm", r"maximum context length is <window> tokens and your request has <tokens> input tokens"),
-    _line("vllm", r"prompt \(length <tokens>\) is longer than the maximum model length of <window>"),
-    _line("llama.cpp", r"request \(<tokens> tokens\) exceeds the available context size \(<window> tokens\)"),
-    _line("llama.cpp", r"exceed_context_size_error|exceeds? the available context size"),
-    _line("ollama", r"input (?:length )?exceeds (?:the )?(?:maximum )?context length"),
-    _line("lmstudio", r"keep the first <tokens> tokens when context the overflows.*?context length of only <window>"),
-    _line("lmstudio", r"greater than the context length \(n_keep: <tokens>\s*>=\s*n_ctx: <window>"),
-    _line("mistral", r"prompt contains <tokens> tokens.*?too large for model with <window> maximum context length"),
-    _line("xai", r"maximum prompt length is <window> but the request contains <tokens> tokens"),
-    _line("sglang", r"input \(<tokens> tokens\) is longer than the model's context length \(<window> tokens\)"),
-    _line("groq", r"request too large for model.*?limit <window>, requested <tokens>"),
-    _line("tgi", r"`inputs` tokens \+ `max_new_tokens` must be <= <window>\. Given: <tokens>"),
+    Overflow("openai", r"exceeds the context window of this model"),
+    Overflow("openai", r"context_length_exceeded"),
+    Overflow("anthropic", r"prompt is too long(?:: <tokens> tokens > <window> maximum)?"),
+    Overflow("anthropic", r"exceed context limit: <tokens> \+ [\d,]+ > <window>"),
+    Overflow("anthropic", r"request_too_large"),
+    Overflow("gemini", r"input token count \(?<tokens>\)? exceeds the maximum number of tokens allowed \(?<window>"),
+    Overflow("bedrock", r"input is too long for requested model"),
+    Overflow("vllm", r"maximum context length is <window> tokens and your request has <tokens> input tokens"),
+    Overflow("vllm", r"prompt \(length <tokens>\) is longer than the maximum model length of <window>"),
+    Overflow("llama.cpp", r"request \(<tokens> tokens\) exceeds the available context size \(<window> tokens\)"),
+    Overflow("llama.cpp", r"exceed_context_size_error|exceeds? the available context size"),
+    Overflow("ollama", r"input (?:length )?exceeds (?:the )?(?:maximum )?context length"),
+    Overflow(
+        "lmstudio", r"keep the first <tokens> tokens when context the overflows.*?context length of only <window>"
+    ),
+    Overflow("lmstudio", r"greater than the context length \(n_keep: <tokens>\s*>=\s*n_ctx: <window>"),
+    Overflow("mistral", r"prompt contains <tokens> tokens.*?too large for model with <window> maximum context length"),
+    Overflow("xai", r"maximum prompt length is <window> but the request contains <tokens> tokens"),
+    Overflow("sglang", r"input \(<tokens> tokens\) is longer than the model's context length \(<window> tokens\)"),
+    Overflow("groq", r"request too large for model.*?limit <window>, requested <tokens>"),
+    Overflow("tgi", r"`inputs` tokens \+ `max_new_tokens` must be <= <window>\. Given: <tokens>"),
 )
 """The first line that matches counts: those with numbers come first. OpenRouter copies OpenAI's words."""
 
-CREDIT = re.compile(
+CREDIT = (
     r"insufficient_quota|credit balance is too low|billing_error|insufficient (?:credits|balance)|requires more credits"
-    r"|exceeded your current quota",
-    re.I,
+    r"|exceeded your current quota"
 )
 """What providers say with 429, 400 or 403 when an account has no money left: to wait would not help."""
+
+FILES = (
+    r"image|picture|pixels|audio|video|vision|multi-?modal|mmproj|\bpdf\b|document|media.?type|mime.?type|attachment"
+    r"|content.(?:part|type|block)|message.format|file.?(?:id|data|ur[il])|unsupported file|base64"
+)
+"""What providers say of a file in a request that they do not take, or not in this size or number, or not any more."""
 
 
 class Status(NamedTuple):
@@ -109,6 +123,16 @@ def overflow_of(said: str) -> tuple[int | None, int | None] | None:
             groups = found.groupdict()
             return _number(groups.get("window")), _number(groups.get("tokens"))
     return None
+
+
+def is_about_a_file(said: str) -> bool:
+    """Whether a provider speaks of a file."""
+    return re.search(FILES, said, re.I) is not None
+
+
+def has_no_credit(said: str) -> bool:
+    """Return whether the provider says that the account has no money left."""
+    return bool(_pattern(CREDIT).search(said))
 
 
 def _number(text: str | None) -> int | None:

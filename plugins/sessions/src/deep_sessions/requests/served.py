@@ -15,7 +15,9 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from .nearly_openai import NO_CHOICES, StreamRepair, as_chunks, error_of, repaired
+from .overflow import CHARS, tokens_of
 from .servers import Facts, profile_of, server_of
+from .windows import learn_window
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
@@ -36,6 +38,10 @@ MANY = 50
 DROPPED = (
     "%s: the server counted %s tokens where the tools alone have at least %s: it drops the tools. From the next "
     "request on they are written into the prompt as text (deep-prompted-tools)"
+)
+CUT = (
+    "%s: ollama counted %s tokens of a request with at least %s: it dropped the beginning. From now on conversations "
+    "are made shorter before. For a larger window: OLLAMA_CONTEXT_LENGTH=8192 for the server"
 )
 TIMEOUT = httpx2.Timeout(600, connect=5)
 """As Pydantic AI's own clients have it."""
@@ -80,7 +86,7 @@ class ServedModel(OpenAIChatModel):
     ) -> ModelResponse:
         """Send a request, and notice if the tools did not reach the model."""
         response = await super().request(messages, model_settings, model_request_parameters)
-        self._weigh(response, model_request_parameters)
+        self._weigh(response, messages, model_request_parameters)
         return response
 
     @asynccontextmanager
@@ -95,9 +101,22 @@ class ServedModel(OpenAIChatModel):
         arguments = (messages, model_settings, model_request_parameters, run_context)
         async with super().request_stream(*arguments) as stream:
             yield stream
-        self._weigh(stream.get(), model_request_parameters)
+        self._weigh(stream.get(), messages, model_request_parameters)
 
-    def _weigh(self, response: ModelResponse, parameters: ModelRequestParameters) -> None:
+    def _weigh(self, response: ModelResponse, messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
+        if self.facts.cuts:
+            self._weigh_messages(response, messages)
+        else:
+            self._weigh_tools(response, parameters)
+
+    def _weigh_messages(self, response: ModelResponse, messages: list[ModelMessage]) -> None:
+        """Compare what ollama counted with what was sent: it cuts, and answers as if nothing was."""
+        least, counted = tokens_of(messages) * CHARS // LONGEST, response.usage.input_tokens
+        if 0 < counted < least:
+            LOGGER.warning(CUT, self.model_name, counted, least)
+            learn_window(self, counted)
+
+    def _weigh_tools(self, response: ModelResponse, parameters: ModelRequestParameters) -> None:
         """Compare what llama.cpp counted with the tools: 37 tokens cannot hold 14 of them."""
         if self.facts.server.kind != "llama.cpp" or self.facts.has_tools is not None:
             return

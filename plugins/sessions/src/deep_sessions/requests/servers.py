@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["OPENAI", "SERVERS", "UNKNOWN", "Facts", "Server", "profile_of", "server_of"]
 
-REASONING: Final = re.compile(
-    r"qwen-?3(?!.*(instruct|coder))|qwq|deepseek-(r|v[34])|gpt-oss|magistral|glm-?[45]|reason|think|kimi-k2|minimax",
-    re.I,
+REASONING: Final = (
+    r"qwen-?3(?!.*(instruct|coder))|qwq|deepseek-(r|v[34])|gpt-oss|magistral|glm-?[45]|reason|think|kimi-k2|minimax"
 )
-"""Models that think: servers refuse to be asked for thinking with others."""
+"""Models that think: servers refuse to be asked for thinking with others. Compiled at its first use."""
 
 CAUTIOUS: Final[Mapping[str, Any]] = {
     # Chat templates refuse a system message that is not the first (vllm-project/vllm#41114: Qwen).
@@ -130,6 +129,11 @@ def profile_of(server: Server, model_name: str, own: ModelProfile) -> ModelProfi
     except (ImportError, UserError):  # an older Pydantic AI; a name that OpenRouter itself would not have
         found = None
     fits = cast("dict[str, Any]", found or {})
-    thinks = bool(REASONING.search(model_name)) or bool(fits.get("supports_thinking"))
+    thinks = bool(re.search(REASONING, model_name, re.I)) or bool(fits.get("supports_thinking"))
     base = {**own, "openai_supports_reasoning": False, **fits}
-    return cast("ModelProfile", {**base, **CAUTIOUS, **server.differs, "supports_thinking": thinks})
+    made = {**base, **CAUTIOUS, **server.differs, "supports_thinking": thinks}
+    if not made["openai_chat_supports_document_input"]:
+        from ..door.leaving import TEXT_DOCUMENTS
+
+        made["supported_document_media_types"] = TEXT_DOCUMENTS  # written into the prompt
+    return cast("ModelProfile", made)

@@ -39,7 +39,9 @@ PATIENCE = 2.0
 """Seconds for each question to a server."""
 LOADING = 120
 """Seconds that a server may take to load its model."""
-CLOUDS = re.compile(
+AGAIN = 3
+"""How often ollama is asked again for the window: it knows it once it has loaded the model, for the first request."""
+CLOUDS = (
     r"(^|\.)(openai\.com|azure\.com|anthropic\.com|googleapis\.com|amazonaws\.com|mistral\.ai|groq\.com|x\.ai|deepseek\.com"
     r"|cohere\.com|huggingface\.co|together\.xyz|fireworks\.ai|cerebras\.ai)$"
 )
@@ -50,6 +52,8 @@ _SIZES = ("n_ctx", "max_model_len", "context_length", "max_context_length", "con
 _KNOWN: dict[str, Window | None] = {}
 _FACTS: dict[str, Facts | None] = {}
 """Of each model at its address; None before it is asked, and for public clouds."""
+_TIMES: dict[str, int] = {}
+"""How often the server of a model was asked."""
 
 
 def _key(model: Model[Any]) -> str:
@@ -83,12 +87,17 @@ async def find_window(model: Model[Any], cache: Folder | None = None) -> Window 
 
 
 async def find_facts(model: Model[Any]) -> Facts | None:
-    """Return what the server of a model says; None for a public cloud. It is asked once in a process."""
+    """Return what the server of a model says; None for a public cloud. It is asked once in a process.
+
+    Ollama is asked again, a few times, until it has loaded the model.
+    """
     key = _key(model)
-    if key not in _FACTS:
-        _FACTS[key] = None  # before the question: a second request does not wait for it
+    known = _FACTS.get(key)
+    if key not in _FACTS or (known is not None and known.cuts and known.window is None and _TIMES.get(key, 0) <= AGAIN):
+        _FACTS[key] = known  # before the question: a second request does not wait for it
+        _TIMES[key] = _TIMES.get(key, 0) + 1
         host = urlsplit(model.base_url or "").hostname
-        if host is not None and not CLOUDS.search(host):
+        if host is not None and not re.search(CLOUDS, host):
             facts = _FACTS[key] = await _ask(model)
             if facts.window is not None and key not in _KNOWN:
                 _KNOWN[key] = Window(facts.window, "server")

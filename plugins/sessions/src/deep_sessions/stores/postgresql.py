@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg.rows import TupleRow
 
+    from ..full_text import Found
     from .postgresql_server import Database
 
 __all__ = ["PostgresqlStore"]
@@ -218,6 +219,18 @@ class PostgresqlStore(SessionStore):
             raise StoreError(f"{self._server.name}: session {lease.session_id} changed while it was written; try again")
         return found[0]
 
+    async def search(self, words: str, *, limit: int = 50) -> Sequence[Found]:
+        """Return messages with these words, from an index that is brought up to date first."""
+        from ..full_text import new_texts, words_in
+        from .postgresql_words import add, behind, find
+
+        if not (wanted := words_in(words)):
+            return []
+        for key, session_id, after in await self._server.write(lambda db: behind(db, self.owner)):
+            texts, last = await new_texts(self, session_id, after)
+            await self._server.write(partial(add, key=key, after=after, texts=texts, last=last))
+        return await self._server.read(partial(find, owner=self.owner, words=wanted, limit=limit))
+
     @contextmanager
     def transaction(self, lease: Lease, commit: Commit) -> Generator[Database]:
         """Open a transaction of the database that also writes `commit`.
@@ -276,7 +289,7 @@ class PostgresqlStore(SessionStore):
             if missing := set(range(first, row.seq + 1)).difference(entry.seq for entry in entries):
                 raise StoreError(
                     f"{self._server.name}: entry {min(missing)} of session {session_id} is missing; "
-                    "`deep sessions export` saves the others"
+                    "`deep sessions export SESSION` saves the others"
                 )
             ledger = run(db, "SELECT key, data FROM deep_sessions_ledger WHERE session = %s", (row.key,))
             return Stored(row.shown(), entries, dict(ledger.fetchall()), _mail(db, row.key))

@@ -15,13 +15,17 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import StoreError
 from ..holder import is_dead, seconds_left, this_boot, this_process, uptime
 from ..store import Commit, Entry, Lease, Mail, SessionInfo, SessionStatus, SessionStore, Stored, decided_before
 from .refusals import busy, call_key, check_id, is_text, lost, not_found
 from .sqlite_file import DAMAGE, Durability, SqliteFile
+from .sqlite_words import drop
+
+if TYPE_CHECKING:
+    from ..full_text import Found
 
 __all__ = ["SqliteStore"]
 
@@ -297,11 +301,29 @@ class SqliteStore(SessionStore):
             row = self._find(db, session_id)
             if row.runner is not None:
                 raise busy(session_id, row.runner, row.seconds)
+            drop(db, row.key)
             for column in ("entries WHERE session", "ledger WHERE session", "mail WHERE session", "sessions WHERE key"):
                 db.execute(f"DELETE FROM {column} = ?", (row.key,))
 
         await self._file.write(delete)
         await self._file.empty_log()
+
+    async def search(self, words: str, *, limit: int = 50) -> Sequence[Found] | None:
+        """Return messages with these words, from an index that is brought up to date first."""
+        from ..full_text import new_texts, words_in
+        from .sqlite_words import AT_ONCE, Read, add, behind, find
+
+        if not (wanted := words_in(words)):
+            return []
+        try:
+            late = await self._file.write(lambda db: behind(db, self.owner))
+            for begin in range(0, len(late), AT_ONCE):
+                some = late[begin : begin + AT_ONCE]
+                read = [Read(key, after, *await new_texts(self, session_id, after)) for key, session_id, after in some]
+                await self._file.write(partial(add, sessions=read))
+        except StoreError:  # the file cannot be written, a row is damaged, or this SQLite has no FTS5
+            return None
+        return await self._file.read(partial(find, owner=self.owner, words=wanted, limit=limit))
 
     @contextmanager
     def transaction(self, lease: Lease, commit: Commit) -> Generator[sqlite3.Connection]:
@@ -369,7 +391,7 @@ class SqliteStore(SessionStore):
         return found
 
     def _damaged(self, what: str) -> StoreError:
-        return StoreError(f"{self._file.path}: {what} is damaged; `deep sessions export` saves what is whole")
+        return StoreError(f"{self._file.path}: {what} is damaged; `deep sessions export SESSION` saves what is whole")
 
 
 def _checksum(fields: Sequence[Any]) -> int:

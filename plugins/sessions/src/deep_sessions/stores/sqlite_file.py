@@ -67,7 +67,7 @@ DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 """What a damaged file raises. SQLite quotes a damaged schema in its message, which Python then cannot decode."""
 FAILURES = (sqlite3.Error, OSError, UnicodeDecodeError)
 
-DAMAGED = "the file is damaged: `deep sessions export` saves what is whole; then move the file away"
+DAMAGED = "the file is damaged: `deep sessions export SESSION` saves what is whole; then move the file away"
 ADVICE = {
     "SQLITE_FULL": "the disk is full: free some space, then try again",
     "SQLITE_READONLY": "the file cannot be written: let this user write the file and its folder, or name another file",
