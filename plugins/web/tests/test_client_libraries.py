@@ -15,6 +15,8 @@ import httpx
 import pytest
 from pydantic_ai.models.function import FunctionModel
 
+from tests import failing_plugin
+from tests.failing_provider import HALF, failing_provider
 from tests.npm import install
 
 from .served import SECONDS, Served, serving
@@ -171,3 +173,35 @@ def test_a_run_continues_without_its_client_which_sees_all_of_it_later(
         left, seen = client(("leave", {"text": "go"}), ("reconnect", {"release": str(release)}))
     assert left["text"] == "The first half, "
     assert (seen["error"], seen["text"]) == ("", "The first half, and the other.")
+
+
+@pytest.mark.parametrize("before", [(), ("tool_call",)])
+def test_an_answer_that_begins_again_is_not_read_as_one_with_its_first_half(
+    programs: Path, tmp_path: Path, name: str, before: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AG-UI takes the half back; Vercel AI has no way to, so its client reads that the answer begins again."""
+    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
+    patience = "[agent.model.retry]\nbackoff_ms = 1\n"
+    with (
+        failing_provider("chat") as provider,
+        serving(
+            tmp_path, models=lambda model_id: provider.model(), config=patience, plugins=[failing_plugin]
+        ) as served,
+    ):
+        provider.play(*before, "cut", "stop")
+        client = Client.of(programs, name, served)
+        [said] = client(("say", {"text": "Remember amber."}))
+    assert said["error"] == ""
+    last, answer = said["messages"][-1], f"Answer {2 + len(before)}."
+    if name == "ag_ui":
+        assert [message["role"] for message in said["messages"]] == [
+            "user",
+            *(("assistant", "tool") if before else ()),
+            "assistant",
+        ]
+        assert last["content"] == answer
+    else:
+        half, words, whole = [part["text"] for part in last["parts"] if part["type"] == "text"]
+        assert half in (HALF, HALF[: len(half)])
+        assert "the connection ended before the answer did; again at once; the answer begins again" in words
+        assert whole == answer

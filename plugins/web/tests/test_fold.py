@@ -161,6 +161,27 @@ def test_a_message_that_was_stored_before_the_server_died_is_there_once(fold: Fo
     assert [item["text"] for item in fold(history.events, replay)["items"]] == ["Hello", "Good morning."]
 
 
+def test_a_rewind_takes_items_back_and_another_one_brings_them_again(fold: Fold) -> None:
+    history = History()
+    history.stored("run_started", text="one")
+    history.stored("message_added", role="assistant", text="1")
+    history.stored("run_ended", status="completed")
+    history.stored("run_started", text="two")
+    history.live("thinking_added", text="hm")
+    history.stored("tool_started", call_id="c", tool="execute", args="{}")
+    seen = [*history.events]
+    history.stored("history_replaced", to=4 << 24)
+    assert [item["text"] for item in fold(history.events)["items"]] == ["one", "1"]
+    replay = [event for event in history.events if is_stored(event)]
+    assert [item["text"] for item in fold(seen, replay)["items"]] == ["one", "1"]
+    history.stored("run_started", text="three")
+    assert [item["text"] for item in fold(history.events)["items"]] == ["one", "1", "three"]
+    history.stored("history_replaced", to=6 << 24)  # to before the first rewind
+    assert [item["text"] for item in fold(history.events)["items"]] == ["one", "1", "two", "hm", ""]
+    history.stored("tool_ended", call_id="c", tool="execute", result="done")
+    assert fold(history.events)["items"][-1]["text"] == "done"
+
+
 @pytest.mark.slow
 def test_a_call_ends_as_it_ended_though_its_process_died(fold: Fold) -> None:
     history = History()

@@ -10,21 +10,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 pytest.importorskip("selenium", reason="pip install selenium")
 
+from deep_backends import attended
+from pydantic_ai.capabilities import AbstractCapability
 from selenium import webdriver
 
 from deep_core.plugin_api import visible
 from tests.browser import browser
+from tests.dev_server import COMMAND, DevServerModel
 from tests.drawn import sample
 from tests.failing_provider import failing_provider
 from tests.hiding import HIDING, SURROGATES
+from tests.stubs import Script, ScriptedModel
 
 from .gated import gated_model
 from .processes import WebProcess
-from .served import Served, serving
+from .served import SECONDS, Served, serving
 from .tabs import Keys, Tab
 
 pytestmark = [pytest.mark.needs("Chromium"), pytest.mark.slow]
@@ -212,7 +217,7 @@ def test_a_message_in_a_run_is_queued_and_another_steers(tab: Tab, gate: Path) -
     gate.touch()
     tab.sees("article.assistant .prose", "one two", "next")
     tab.sees("#queue li")
-    tab.sees("article.user", "hold one | two", "say next")
+    tab.sees("article.user > p", "hold one | two", "say next")
 
 
 @pytest.mark.exhaustive
@@ -261,7 +266,7 @@ def test_a_message_that_is_sent_without_a_connection_arrives_once(tab: Tab) -> N
     tab.sees("article.user.sending", "say hello")
     tab.js("window.fetch = fetched; sockets.at(-1).close()")
     tab.sees("article.assistant .prose", "hello")
-    tab.sees("article.user", "say hello")
+    tab.sees("article.user > p", "say hello")
     tab.sees_no(".sending")
 
 
@@ -306,7 +311,7 @@ def test_a_kill_in_mid_run_loses_no_character(process: WebProcess, chromium: web
         for watcher in watchers:
             watcher.front().sees("article.assistant .prose", "before", "one *two", "one two three")
             watcher.sees("article.assistant .cut", "This text was cut off here.")
-            watcher.sees("article.user", "say before", "hold one *two | three*")
+            watcher.sees("article.user > p", "say before", "hold one *two | three*")
             watcher.sees_no("#interrupted")
     second.front().driver.close()
     first.front().settled()
@@ -690,7 +695,79 @@ def test_a_run_that_failed_says_why_and_is_tried_again_with_a_click(chromium: we
         provider.play("stop")
         tab.click("#retry")
         tab.sees_no("#again")
-        tab.sees("article.user", "Remember amber.")
+        tab.sees("article.user > p", "Remember amber.")
         tab.sees_in("article.assistant", "Answer 3.")
         assert provider.said().count("Remember amber.") == 1
         tab.driver.get("about:blank")  # its socket must not outlive the server
+
+
+@pytest.mark.skipif(not hasattr(AbstractCapability, "prepare_model_request"), reason="needs Pydantic AI 2.64")
+def test_a_conversation_is_compacted_with_a_click(chromium: webdriver.Chrome, tmp_path: Path) -> None:
+    """What is to be kept reaches the model, a refusal is read, and a cancelled dialog asks nobody."""
+    long = "tell me " + "all of it " * 200
+    player = Script("word " * 900, "A summary.", "Here.").play()
+    model = ScriptedModel(player)
+    with serving(tmp_path, models=lambda model_id: model) as server:
+        tab = Tab(chromium, server.page)
+        tab.new()
+        tab.say(long)
+        _compact(tab, None)
+        assert len(player.views) == 1
+        _compact(tab, "the second word")
+        tab.sees_in("#notice", " messages are summarized: ")
+        assert "keep above all: the second word" in str(player.views[1])
+        tab.say("and now?")
+        tab.sees_in("article.assistant", "Here.")
+        assert "word word" not in str(player.views[2])
+        tab.sees_in("article.user", "all of it")  # the page still has what was said
+        tab.driver.get("about:blank")
+
+
+def _compact(tab: Tab, keep: str | None) -> None:
+    """Use the menu; None leaves the dialog."""
+    tab.click("#menu summary")
+    tab.click("#compact")
+    tab.sees_in("#asked-text", "What to keep above all?")
+    if keep is None:
+        tab.click("#asked-no")
+        return
+    tab.find("#asked-value").send_keys(keep)
+    tab.click("#asked-yes")
+
+
+# -- background commands -----------------------------------------------------------------------------------------------
+
+
+def test_a_server_in_the_background_is_started_asked_searched_shown_and_stopped(
+    chromium: webdriver.Chrome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    with serving(tmp_path, plugins=[DevServerModel()], model="serve:one") as server:
+        (server.folder / "notes.txt").write_text("red\n")
+        tab = Tab(chromium, server.page)
+        tab.errors()  # the browser keeps those of other tests
+        tab.new()
+        tab.sees_no("#commands-side")
+        tab.say("serve")
+        tab.approve()
+        tab.approve()
+        tab.sees_in("article.assistant .prose", "GET /notes.txt")
+        tab.sees("#commands code", COMMAND)
+        tab.sees("#commands .size", "c1, running")
+        (process,) = [about for each in attended.folders() if (about := each.about()) is not None]
+        tab.click("#commands button")
+        tab.sees_in("#commands .size", "c1, exit code ")
+        tab.sees_no("#commands button")
+        assert not attended.is_alive(process.attendant)
+        tab.say("serve")
+        tab.approve()
+        tab.approve()
+        tab.sees("#commands .size", "c1, exit code 143", "c2, running")
+        assert tab.errors() == []
+        another = tab.session
+        tab.new()
+        tab.sees_no("#commands-side")
+        assert another != tab.session
+        answer = httpx.delete(f"{server.url}/api/sessions/{another}", headers=server.headers, timeout=SECONDS)
+        assert answer.status_code == 204
+        assert [*attended.folders()] == []

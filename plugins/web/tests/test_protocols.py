@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.stubs import Failure, Script, ScriptedModel, Turn
+from tests.failing_provider import failing_provider
+from tests.stubs import Call, Failure, Script, ScriptedModel, Turn
 
 from .served import SECONDS, Served, serving
 
@@ -98,6 +100,39 @@ def test_an_answer_that_is_sent_twice_at_once_counts_once(served: Served, http: 
     assert not (served.folder / "forged.txt").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", [ag_ui, vercel])
+def test_a_late_answer_does_not_reach_a_later_question_of_the_same_call_id(tmp_path: Path, protocol: Any) -> None:
+    calls = [Call("write_file", {"path": path, "content": "x"}, id="c1") for path in ("a.txt", "b.txt")]
+    model = ScriptedModel(Script(*calls, then="done").play())
+    with (
+        serving(tmp_path, models=lambda _: model) as served,
+        httpx.Client(base_url=served.url, headers=served.headers, timeout=SECONDS, trust_env=False) as http,
+    ):
+        body = protocol(http.post("/api/sessions").json()["id"])
+        first = {**body, "messages": body["messages"][:1]} | ({"resume": []} if protocol is ag_ui else {})
+
+        def send(body: dict[str, Any]) -> str:
+            return http.post(f"/{protocol.__name__.replace('_', '-')}", json=body).text
+
+        def answer_to(asked: str) -> dict[str, Any]:
+            if protocol is ag_ui:
+                [name] = re.findall(r'"id":"(int-[^"]+)"', asked)
+                return {**first, "resume": [{"interruptId": name, "status": "resolved", "payload": {"approved": True}}]}
+            [name] = re.findall(r'"tool-approval-request","approvalId":"([^"]+)"', asked)
+            [part] = body["messages"][1]["parts"]
+            part = {**part, "toolCallId": "c1", "approval": {"id": name, "approved": True}}
+            return {**body, "messages": [body["messages"][0], {"id": "m2", "role": "assistant", "parts": [part]}]}
+
+        yes = answer_to(send(first))
+        asked = send(yes)
+        assert [(served.folder / name).exists() for name in ("a.txt", "b.txt")] == [True, False]
+        assert "decides 1 call(s) that this session does not ask about" in send(yes)
+        assert not (served.folder / "b.txt").exists()
+        send(answer_to(asked))
+        assert (served.folder / "b.txt").exists()
+
+
 def test_a_message_without_text_or_id_is_refused(http: httpx.Client) -> None:
     session = http.post("/api/sessions").json()["id"]
     for message in ({"id": "", "content": "say x"}, {"id": "m1", "content": ""}):
@@ -118,3 +153,26 @@ def test_an_answer_cannot_be_made_again_and_a_stranger_gets_nothing(served: Serv
     body = {"trigger": "regenerate-message", "id": session, "messages": [], "messageId": "m"}
     assert "cannot be made again" in http.post("/vercel", json=body).text
     assert http.post("/vercel", json={**body, "id": "unknown"}).status_code == 404
+
+
+@pytest.mark.slow
+def test_an_answer_that_begins_again_replaces_its_first_half(tmp_path: Path) -> None:
+    patience = "[agent.model.retry]\nbackoff_ms = 1\n"
+    with (
+        failing_provider("chat") as provider,
+        serving(tmp_path, models=lambda _: provider.model(), config=patience) as served,
+        httpx.Client(base_url=served.url, headers=served.headers, timeout=SECONDS, trust_env=False) as http,
+    ):
+        provider.play("cut", "stop")
+        body = ag_ui(http.post("/api/sessions").json()["id"])
+        lines = http.post("/ag-ui", json={**body, "messages": body["messages"][:1], "resume": []}).text.splitlines()
+        events = [json.loads(line.removeprefix("data: ")) for line in lines if line]
+        [snapshot] = [event for event in events if event["type"] == "MESSAGES_SNAPSHOT"]
+        assert [message["id"] for message in snapshot["messages"]] == ["m1"]
+        later = [event.get("delta") for event in events[events.index(snapshot) :]]
+        assert "".join(filter(None, later)) == "Answer 2."
+        body = vercel(http.post("/api/sessions").json()["id"])
+        provider.play("cut", "stop")
+        text = http.post("/vercel", json={**body, "messages": body["messages"][:1]}).text
+        ended, words, again = (text.index(part) for part in ('"text-end"', "the answer begins again", "Answer 4."))
+        assert ended < words < again

@@ -50,7 +50,7 @@ async def test_who_has_no_token_gets_nothing_and_changes_nothing(tmp_path: Path)
     async with working(tmp_path) as running, running.page() as page:
         stranger = User(running.base)
         async with stranger.http:
-            named = {"session_id": page.id, "path": "a", "call_id": "a"}
+            named = {"session_id": page.id, "path": "a", "call_id": "a", "name": "c1"}
             asked = [
                 (method, re.sub(r"\{(\w+)(:path)?\}", lambda part: named[part[1]], route.path))
                 for route in routes()

@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 from deep_backends import local_backend
+from deep_sessions import WaitingCalls
 from deep_web.approvals import approval_of
-from pydantic_ai import DeferredToolRequests
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
@@ -24,7 +24,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls
 from plugins.web.tests.gates import Gate
 from plugins.web.tests.pages import SECONDS, Page, working
 from plugins.web.tests.served import Served
-from tests.stubs import Script, ScriptedModel, Turn
+from tests.stubs import Call, Script, ScriptedModel, Turn
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -140,7 +140,7 @@ async def test_a_write_asks_with_its_diff_and_a_denial_with_its_reason_reaches_t
 async def test_a_diff_hides_no_change_and_makes_none_up(tmp_path: Path, now: str, wanted: str, told: list[str]) -> None:
     (tmp_path / "notes.txt").write_bytes(now.encode())
     call = ToolCallPart("write_file", {"path": "notes.txt", "content": wanted})
-    asked = await approval_of(DeferredToolRequests(approvals=[call]), local_backend(tmp_path))
+    asked = await approval_of(WaitingCalls(approvals=[call], approval="a"), local_backend(tmp_path))
     assert (asked["questions"][0]["diff"] or "").split("\n")[3:] == told
 
 
@@ -167,7 +167,7 @@ async def test_a_diff_claims_only_the_arguments_that_it_shows(
     tmp_path: Path, args: dict[str, Any], pictured: set[str]
 ) -> None:
     (tmp_path / "f").write_text("a\n")
-    requests = DeferredToolRequests(approvals=[ToolCallPart("deploy", {"path": "f", **args}, "c1")])
+    requests = WaitingCalls(approvals=[ToolCallPart("deploy", {"path": "f", **args}, "c1")], approval="a")
     (question,) = (await approval_of(requests, local_backend(tmp_path)))["questions"]
     assert set(question["pictured"]) == pictured
 
@@ -185,17 +185,9 @@ MANY = [f"{n % 150}\n" for n in range(24_000)]
 )
 async def test_a_diff_that_would_take_long_or_much_is_not_drawn(tmp_path: Path, now: str, args: dict[str, Any]) -> None:
     (tmp_path / "f").write_text(now)
-    requests = DeferredToolRequests(approvals=[ToolCallPart("write_file", {"path": "f", **args}, "c1")])
+    requests = WaitingCalls(approvals=[ToolCallPart("write_file", {"path": "f", **args}, "c1")], approval="a")
     (question,) = (await approval_of(requests, local_backend(tmp_path)))["questions"]
     assert (question["diff"], question["pictured"]) == (None, [])
-
-
-async def test_an_approval_of_other_arguments_has_another_id(tmp_path: Path) -> None:
-    ids: set[str] = set()
-    for content in ("red", "blue"):
-        call = ToolCallPart("write_file", {"path": "f", "content": content}, "c1")
-        ids.add((await approval_of(DeferredToolRequests(approvals=[call]), None))["id"])
-    assert len(ids) == 2
 
 
 @pytest.mark.slow
@@ -273,6 +265,23 @@ async def test_an_open_approval_is_there_for_every_page_and_is_answered_once(tmp
             assert second.tools() == first.tools() == [("write_file", "success")]
             again = await second.decide({path: {"approve": True}}, approval=approval["id"])
             assert (again.status_code, again.json()) == (409, {"error": "This was answered already.", "code": "stale"})
+
+
+@pytest.mark.slow
+async def test_a_late_answer_does_not_reach_the_same_call_that_asks_again(tmp_path: Path) -> None:
+    """The question is the same in each word: the page names the one that it shows."""
+    calls = [Call("write_file", {"path": "a.txt", "content": "x"}, id="c1")] * 2
+    model = ScriptedModel(Script(*calls, then="done").play())
+    async with working(tmp_path, model) as running, running.page() as page:
+        asked = (await page.ask("write it twice"))["approval"]
+        await page.answer(approve=True)
+        again = page.state["approval"]
+        assert again["questions"][0]["path"] == asked["questions"][0]["path"]
+        late = await page.decide({"c1": {"approve": True}}, approval=asked["id"])
+        assert (late.status_code, late.json()["code"]) == (409, "stale")
+        assert page.state["approval"]["id"] == again["id"] != asked["id"]
+        await page.answer(approve=False)
+        assert [e["outcome"] for e in page.events if e["kind"] == "tool_ended"] == ["success", "denied"]
 
 
 # -- while it works ----------------------------------------------------------------------------------------------------

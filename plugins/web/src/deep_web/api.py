@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
 from deep_filesystem import list_files
 from deep_sessions import (
+    MODE,
+    PLAN,
     AgentError,
+    BackgroundCommands,
     DecisionsPending,
     NotCompacted,
     NothingToResume,
@@ -19,20 +23,25 @@ from deep_sessions import (
     SessionStore,
     UsageError,
     chat_commands,
+    find_messages,
+    is_planned,
     load_session,
+    questions_of,
 )
 from deep_uploads import upload_file
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
+from pydantic_ai import DeferredToolRequests
 from pydantic_ai.workspaces import Workspace, WorkspaceError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from .approvals import Verdict, answers, id_of
+from .approvals import Verdict, answers
 from .lists import Lists
 from .redact import result_text
 from .site import Site
+from .standing import MODES, Mode
 from .state import described, status_of
 
 __all__ = ["Refused", "owner_of", "read_body", "ready", "routes", "site_of"]
@@ -43,6 +52,8 @@ BODY_BYTES = 2 * 1024**2
 """Most bytes of a request that is no upload."""
 LISTED = 500
 """Most sessions of a list."""
+SEARCHED = 3
+"""Fewest characters that are searched for in messages."""
 WAITING = "A call waits for your answer: approve or deny it first."
 WORKING = "The agent is still working: wait for it, or stop it."
 ANSWERED = "This was answered already."
@@ -68,6 +79,8 @@ class Message(BaseModel, extra="forbid"):
     text: Annotated[str, Field(min_length=1, max_length=MESSAGE_CHARS)]
     mode: Literal["send", "queue", "steer"] = "send"
     model: str | None = None
+    instead_of: int | None = None
+    """The number of the event `run_started` of an earlier message, which is taken back with all that followed."""
 
 
 class Said(BaseModel, extra="forbid"):
@@ -76,6 +89,10 @@ class Said(BaseModel, extra="forbid"):
     approve: bool = False
     reason: Annotated[str, Field(max_length=REASON_CHARS)] = ""
     answer: Annotated[str, Field(min_length=1, max_length=REASON_CHARS)] | None = None
+    always: str | None = None
+    """A rule of the question, in its words: the same is approved from now on."""
+    keep: bool = False
+    """Whether the rule is kept for the folder."""
 
     def verdict(self) -> Verdict:
         """Return it as `answers` takes it."""
@@ -89,6 +106,14 @@ class Decisions(BaseModel, extra="forbid"):
 
     approval: str
     verdicts: dict[str, Said]
+
+
+class Chosen(BaseModel, extra="forbid"):
+    """The mode of a conversation."""
+
+    mode: Mode
+    keep: bool = False
+    """Whether the folder's later conversations begin in it."""
 
 
 class Title(BaseModel, extra="forbid"):
@@ -176,6 +201,7 @@ async def info(request: Request) -> Response:
     return JSONResponse({
         "model": site.models[0] if site.models else "",
         "models": [*site.models],
+        "modes": [] if site.standing is None else [*MODES],
         "backend": site.backend,
         "folder": site.folder,
         "commands": commands,
@@ -186,13 +212,19 @@ async def info(request: Request) -> Response:
 
 
 async def list_sessions(request: Request) -> Response:
-    """The caller's sessions, newest change first."""
+    """The caller's sessions, newest change first; with `search`, those with it in the title or in a message."""
     site, search = site_of(request), request.query_params.get("search", "").casefold()
+    store = site.store_of(owner_of(request))
+    said: dict[str, str] = {}
+    if len(search) >= SEARCHED:
+        said = {hit.session_id: hit.text for hit in reversed(await find_messages(store, search, limit=LISTED))}
     found: list[dict[str, Any]] = []
-    async for each in shown(site, site.store_of(owner_of(request))):
+    async for each in shown(site, store):
         row = await request.app.state.rows.get(site, each)
         if search in row["title"].casefold() or search in each.id:
             found.append(row)
+        elif each.id in said:
+            found.append({**row, "excerpt": said[each.id]})
         if len(found) == LISTED:
             break
     return JSONResponse(found)
@@ -268,20 +300,43 @@ async def post_message(request: Request) -> Response:
 
 async def _send(site: Site, session: SessionInfo, message: Message, text: str) -> None:
     try:
-        if message.mode == "send":
-            runs = await site.choose(session.id, message.model or await _last_model(site, session.id))
-            labels = site.labels(site.model_of(runs))
-            await runs.send(session.id, text, run_id=message.id, labels=labels)
-        elif message.mode == "queue":
-            await site.current(session.id).queue(session.id, text, message_id=message.id)
-        else:
+        if message.mode == "steer":
             await site.current(session.id).steer(session.id, text, message_id=message.id)
+        else:
+            await _send_or_queue(site, session, message, text)
     except LookupError as error:
         raise HTTPException(422, str(error)) from error
     except SessionBusy as error:
         raise Refused("busy", WORKING) from error
     except DecisionsPending as error:
         raise Refused("waiting", WAITING) from error
+    site.attend(session.id)
+
+
+async def _send_or_queue(site: Site, session: SessionInfo, message: Message, text: str) -> None:
+    if message.mode == "queue":
+        await site.current(session.id).queue(session.id, text, message_id=message.id)
+        return
+    plan = await _mode(site, session.id) == "plan"
+    runs = await site.choose(session.id, message.model or await _last_model(site, session.id), plan=plan)
+    labels = {**site.labels(site.model_of(runs)), **({MODE: PLAN} if plan else {})}
+    if message.instead_of is not None:
+        if status_of(await site.store.info(session.id)) == "running":
+            raise Refused("busy", WORKING)
+        await runs.cancel(session.id)  # calls that wait, and a run whose process died
+        await runs.take_back(session.id, message.instead_of)
+    elif status_of(await site.store.info(session.id)) == "idle" and await runs.queued(session.id):
+        # What waits since a stop comes first: its order is the user's.
+        await runs.queue(session.id, text, message_id=message.id, labels=labels)
+        return
+    await runs.send(session.id, text, run_id=message.id, labels=labels)
+
+
+async def _mode(site: Site, session_id: str) -> Mode:
+    if site.standing is None:
+        return "ask"
+    run = (await load_session(site.store, session_id)).run
+    return site.standing.mode(session_id, {} if run is None else run.labels)
 
 
 async def _last_model(site: Site, session_id: str) -> str | None:
@@ -304,37 +359,84 @@ async def render(site: Site, text: str) -> str:
         raise HTTPException(422, f"/{name}: {error}") from error
 
 
-async def post_decisions(request: Request) -> Response:
-    """Answer the calls that wait, and continue."""
-    session, body = await own_session(request), await read(request, Decisions)
+async def choose_mode(request: Request) -> Response:
+    """Choose the mode of a conversation. A question that the mode answers is answered at once."""
+    session, body = await own_session(request), await read(request, Chosen)
     site = site_of(request)
-    verdicts = {path: said.verdict() for path, said in body.verdicts.items()}
-    async with site.lock(session.id):
-        await _decide(site, session.id, body.approval, verdicts)
+    if site.standing is None:
+        raise HTTPException(422, "There are no modes here.")
+    try:
+        site.standing.set_mode(session.id, body.mode, keep=body.keep)
+    except (ValueError, OSError) as error:
+        raise HTTPException(422, f"The mode is not kept: {error}") from error
+    if status_of(session) == "waiting":
+        site.attend(session.id)
     site.notify(session.id)
     return JSONResponse({}, 202)
 
 
-async def _decide(site: Site, session_id: str, approval: str, verdicts: Mapping[str, Verdict]) -> None:
+async def forget_rules(request: Request) -> Response:
+    """Forget what the user approved always: the conversation's rules, and those that the folder keeps."""
+    session, site = await own_session(request), site_of(request)
+    if site.standing is not None:
+        site.standing.rules(session.id).drop()
+    site.notify(session.id)
+    return Response(status_code=204)
+
+
+async def post_decisions(request: Request) -> Response:
+    """Answer the calls that wait, and continue."""
+    session, body = await own_session(request), await read(request, Decisions)
+    site = site_of(request)
+    async with site.lock(session.id):
+        await _decide(site, session.id, body.approval, body.verdicts)
+    site.attend(session.id)
+    site.notify(session.id)
+    return JSONResponse({}, 202)
+
+
+async def _decide(site: Site, session_id: str, approval: str, said: Mapping[str, Said]) -> None:
     runs = await ready(site, session_id)
     requests = await runs.waiting(session_id)
-    if requests is None or id_of(requests) != approval:
-        if status_of(await site.store.info(session_id)) == "waiting" and requests is None:
+    if requests is None:
+        if status_of(await site.store.info(session_id)) == "waiting":
             await _resume(runs, session_id)  # the server may have died between the answer and the run
         raise Refused("stale", ANSWERED)
+    run = (await load_session(site.store, session_id)).run
+    covered = [] if site.standing is None else site.standing.covered(session_id, requests, run.labels if run else {})
+    verdicts: dict[str, Verdict] = {path: {"approve": True} for path in covered}
+    verdicts |= {path: each.verdict() for path, each in said.items()}
     try:
         results = answers(requests, verdicts)
+        if requests.approval == approval:
+            _add_rules(site, session_id, requests, said)
     except ValueError as error:
+        if requests.approval != approval:
+            raise Refused("stale", ANSWERED) from error
         raise HTTPException(422, str(error)) from error
+    except OSError as error:
+        raise HTTPException(422, f"The rule cannot be kept: {error.strerror}") from error
     try:
-        await runs.decide(session_id, results)
+        await runs.decide(session_id, results, approval=approval)
     except NotPending as error:
         raise Refused("stale", ANSWERED) from error
 
 
+def _add_rules(site: Site, session_id: str, requests: DeferredToolRequests, said: Mapping[str, Said]) -> None:
+    """Take the rules of approvals. Raises ValueError for one that its question does not offer."""
+    for question in questions_of(requests):
+        each = said.get(question.path)
+        if each is not None and each.approve and each.always is not None:
+            if site.standing is None:
+                raise ValueError("there are no rules here")
+            site.standing.add(session_id, question, each.always, keep=each.keep)
+
+
 async def ready(site: Site, session_id: str) -> Sessions:
     """Return the sessions that continue a session: those of its last run's model."""
-    return await site.choose(session_id, await _last_model(site, session_id))
+    run = (await load_session(site.store, session_id)).run
+    plan = site.standing is not None and run is not None and is_planned(run.labels)
+    return await site.choose(session_id, await _last_model(site, session_id), plan=plan)
 
 
 async def stop_run(request: Request) -> Response:
@@ -352,6 +454,7 @@ async def resume_run(request: Request) -> Response:
     site = site_of(request)
     async with site.lock(session.id):
         await _resume(await ready(site, session.id), session.id)
+    site.attend(session.id)
     site.notify(session.id)
     return JSONResponse({}, 202)
 
@@ -377,6 +480,7 @@ async def retry_run(request: Request) -> Response:
             raise Refused("waiting", WAITING) from error
         except NothingToResume as error:
             raise Refused("stale", COMPLETED) from error
+    site.attend(session.id)
     site.notify(session.id)
     return JSONResponse({}, 202)
 
@@ -451,6 +555,37 @@ async def get_file(request: Request) -> Response:
     return Response(data, media_type="application/octet-stream", headers=headers)
 
 
+async def list_commands(request: Request) -> Response:
+    """The background commands of a session."""
+    session, site = await own_session(request), site_of(request)
+    async with site.workspace(session.id) as backend:
+        found = await BackgroundCommands(site.kernel, session.id, backend, alone=True).list()
+    return JSONResponse({"commands": [{**asdict(each), "status": each.status} for each in found]})
+
+
+async def stop_command(request: Request) -> Response:
+    """Stop a background command, with all that it started."""
+    session, site = await own_session(request), site_of(request)
+    async with site.workspace(session.id) as backend:
+        try:
+            await BackgroundCommands(site.kernel, session.id, backend, alone=True).stop(request.path_params["name"])
+        except LookupError as error:
+            raise HTTPException(404, f"{error.args[0][:1].upper()}{error.args[0][1:]}") from error
+    site.notify(session.id)
+    return JSONResponse({}, 202)
+
+
+async def keep_command(request: Request) -> Response:
+    """Let a background command go on when its session or this server ends."""
+    session, site = await own_session(request), site_of(request)
+    async with site.workspace(session.id) as backend:
+        try:
+            await BackgroundCommands(site.kernel, session.id, backend, alone=True).keep(request.path_params["name"])
+        except LookupError as error:
+            raise HTTPException(404, f"{error.args[0][:1].upper()}{error.args[0][1:]}") from error
+    return JSONResponse({}, 202)
+
+
 async def get_call(request: Request) -> Response:
     """The arguments and the result of a call, whole."""
     session, call_id = await own_session(request), request.path_params["call_id"]
@@ -477,6 +612,8 @@ def routes() -> list[Route]:
         Route(one, delete_session, methods=["DELETE"]),
         Route(f"{one}/fork", fork_session, methods=["POST"]),
         Route(f"{one}/messages", post_message, methods=["POST"]),
+        Route(f"{one}/mode", choose_mode, methods=["POST"]),
+        Route(f"{one}/rules", forget_rules, methods=["DELETE"]),
         Route(f"{one}/decisions", post_decisions, methods=["POST"]),
         Route(f"{one}/stop", stop_run, methods=["POST"]),
         Route(f"{one}/resume", resume_run, methods=["POST"]),
@@ -485,5 +622,8 @@ def routes() -> list[Route]:
         Route(f"{one}/uploads", upload, methods=["POST"]),
         Route(f"{one}/files", get_files, methods=["GET"]),
         Route(f"{one}/files/{{path:path}}", get_file, methods=["GET"]),
+        Route(f"{one}/commands", list_commands, methods=["GET"]),
+        Route(f"{one}/commands/{{name}}/stop", stop_command, methods=["POST"]),
+        Route(f"{one}/commands/{{name}}/keep", keep_command, methods=["POST"]),
         Route(f"{one}/calls/{{call_id:path}}", get_call, methods=["GET"]),
     ]

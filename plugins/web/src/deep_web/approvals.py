@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
-import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from deep_sessions import Question, answer_questions, questions_of
+from deep_sessions import Question, WaitingCalls, answer_questions, questions_of
 from pydantic_ai import DeferredToolRequests, DeferredToolResults, ToolDenied
 from pydantic_ai.workspaces import Workspace, WorkspaceBackend, WorkspaceError
 
 from deep_core.plugin_api import ReasonKind
 
-__all__ = ["Approval", "AskedCall", "AskedReason", "Verdict", "answers", "approval_of", "id_of"]
+if TYPE_CHECKING:
+    from .standing import Standing
+
+__all__ = ["Approval", "AskedCall", "AskedReason", "Verdict", "answers", "approval_of"]
 
 DIFF_CHARS = 200_000
 """Most characters of both versions; above it the page shows the arguments."""
@@ -53,7 +54,8 @@ class AskedCall(TypedDict):
     `path` names it: the call's id; for a subagent's, the ids of the calls above it and its own, with slashes.
     `pictured` are the arguments that the diff shows completely: the page shows every other one as well.
     `subagent` is the type of the subagent that makes it, or None for the agent itself. `choice`: a question.
-    `identity` is the tool as it is now; `reason` has all `reasons` in words.
+    `identity` is the tool as it is now; `reason` has all `reasons` in words. `always`: rules that could cover it, in
+    words. `edit`: whether the mode `accept-edits` does. Both are empty where there are no rules.
     """
 
     path: str
@@ -67,36 +69,40 @@ class AskedCall(TypedDict):
     pictured: list[str]
     subagent: str | None
     choice: Choice | None
+    always: list[str]
+    edit: bool
 
 
 class Approval(TypedDict):
-    """All calls that a run waits for. The run continues once every question is answered."""
+    """The calls of a run that wait for the user. The run continues once every question is answered."""
 
     id: str
     questions: list[AskedCall]
 
 
-def id_of(requests: DeferredToolRequests) -> str:
-    """Return an id of what is asked: an answer to other calls, arguments or reasons must not be taken for its own."""
-    asked = [(each.path, each.identity, each.tool, dict(each.args), each.reasons) for each in questions_of(requests)]
-    return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()[:16]
-
-
-async def approval_of(requests: DeferredToolRequests, backend: WorkspaceBackend | None) -> Approval:
+async def approval_of(
+    requests: WaitingCalls,
+    backend: WorkspaceBackend | None,
+    *,
+    standing: Standing | None = None,
+    covered: Collection[str] = (),
+) -> Approval:
     """Build what the page asks about the calls that wait.
 
     Args:
         requests: the calls.
         backend: the files as they are now; None if they cannot be read, and there are no diffs.
+        standing: what rules could cover; None for none.
+        covered: the paths of questions that need no answer.
     """
-    asked = [_asked(question) for question in questions_of(requests)]
+    asked = [_asked(question, standing) for question in questions_of(requests) if question.path not in covered]
     if backend is not None:
         for call in asked:
             call["diff"], call["pictured"] = await _picture(call["args"], Workspace(backend))
-    return {"id": id_of(requests), "questions": asked}
+    return {"id": requests.approval, "questions": asked}
 
 
-def _asked(question: Question) -> AskedCall:
+def _asked(question: Question, standing: Standing | None) -> AskedCall:
     return {
         "path": question.path,
         "tool": question.tool,
@@ -109,6 +115,8 @@ def _asked(question: Question) -> AskedCall:
         "pictured": [],
         "subagent": question.agent or None,
         "choice": {"text": question.text, "options": [*question.options]} if question.text else None,
+        "always": [] if standing is None else [rule.about for rule in standing.offers(question)],
+        "edit": standing is not None and question.is_edit,
     }
 
 

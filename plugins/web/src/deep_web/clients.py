@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from deep_sessions import NotPending, Question, answer_questions, questions_of
-from pydantic_ai import AgentRunResult, AgentRunResultEvent, DeferredToolRequests
+from deep_sessions import NotPending, Question, WaitingCalls, answer_questions, questions_of
+from pydantic_ai import AgentRunResult, AgentRunResultEvent
 from pydantic_ai.exceptions import RunCancelled
 from pydantic_ai.messages import (
     BinaryContent,
@@ -32,6 +32,8 @@ from pydantic_ai.messages import (
     UserContent,
 )
 
+from deep_core.plugin_api import call_ids
+
 from .api import ready
 
 if TYPE_CHECKING:
@@ -41,9 +43,11 @@ if TYPE_CHECKING:
 
     from .site import Site
 
-__all__ = ["Refused", "Sent", "Turn", "user_content"]
+__all__ = ["Again", "Refused", "Sent", "Shown", "Turn", "name_of", "user_content"]
 
 Message: TypeAlias = "str | list[UserContent]"
+Shown: TypeAlias = "NativeEvent | Again"
+"""What a client is shown, in the events of Pydantic AI, and one of ours."""
 OUTCOMES: Mapping[str, str] = {"unknown": "interrupted", "retried": "failed"}
 """Outcomes of calls that Pydantic AI names otherwise."""
 CUT = re.compile(r" … [\d,]+ characters hidden\Z")
@@ -54,20 +58,38 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
+class Again:
+    """The answer under way was cut, and begins again: what the client has of it counts no more.
+
+    Attributes:
+        words: why, for people.
+        parts: of the cut answer, in order.
+    """
+
+    words: str
+    parts: Sequence[TextPart | ThinkingPart]
+
+
+@dataclass(frozen=True)
 class Sent:
     """What a request adds to a session.
 
     Attributes:
         message: the user's message, if the conversation that was sent ends with one.
         message_id: its id, which the client chose. The same id again shows the run that it began, and begins none.
-        approvals: decisions on calls that wait, by the names under which they were asked.
-        results: results of calls, by the same names: they are answers to questions of the model, and nothing else.
+        approvals: decisions on calls that wait, by the names under which they were asked (`name_of`).
+        results: results of calls, by the calls' paths: they are answers to questions of the model, and nothing else.
     """
 
     message: Message | None = None
     message_id: str = ""
     approvals: Mapping[str, bool | DeferredToolApprovalResult] = field(default_factory=dict[str, Any])
     results: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def name_of(approval: str, path: str) -> str:
+    """Return the name under which a client is asked about a call. A call of a later question has another one."""
+    return f"{approval}:{path}"
 
 
 def user_content(parts: list[Any]) -> Message:
@@ -102,8 +124,8 @@ class Turn:
         self._show = show
         self._answered: Mapping[str, Question] = {}
 
-    async def events(self) -> AsyncGenerator[NativeEvent]:
-        """Do what the request asks for, and yield what happens, in the events of Pydantic AI.
+    async def events(self) -> AsyncGenerator[Shown]:
+        """Do what the request asks for, and yield what happens.
 
         Raises:
             Refused: it cannot be done, or the run failed.
@@ -123,14 +145,14 @@ class Turn:
         begun, last = await self._past(runs)
         requests = await runs.waiting(self._id)
         asked = {} if requests is None else {question.path: question for question in questions_of(requests)}
-        answers, run_id = self._answers(asked), self._run_id()
+        answers, run_id = self._answers("" if requests is None else requests.approval, asked), self._run_id()
         if requests is not None and answers:
             try:
                 results = answer_questions(requests, answers)
             except ValueError as error:
                 raise Refused(str(error)) from error
             try:
-                await runs.decide(self._id, results)
+                await runs.decide(self._id, results, approval=requests.approval)
             except NotPending as error:  # another interface was faster
                 raise Refused(error.message) from error
             self._answered = asked
@@ -152,12 +174,12 @@ class Turn:
         """The run that a message begins. Clients choose ids that other sessions have too."""
         return hashlib.sha256(f"{self._id} {self._sent.message_id}".encode()).hexdigest()[:32]
 
-    def _answers(self, asked: Mapping[str, Question]) -> dict[str, Any]:
-        wrong = [name for name in self._sent.approvals if name not in asked or asked[name].text]
-        if wrong:
+    def _answers(self, approval: str, asked: Mapping[str, Question]) -> dict[str, Any]:
+        paths = {name_of(approval, path): path for path, question in asked.items() if not question.text}
+        if wrong := self._sent.approvals.keys() - paths.keys():
             raise Refused(f"the request decides {len(wrong)} call(s) that this session does not ask about")
-        results = {name: text for name, text in self._sent.results.items() if name in asked and asked[name].text}
-        return {**self._sent.approvals, **results}
+        results = {path: text for path, text in self._sent.results.items() if path in asked and asked[path].text}
+        return {**{paths[name]: answer for name, answer in self._sent.approvals.items()}, **results}
 
     async def _past(self, runs: Sessions) -> tuple[dict[str, int], int]:
         """Return the runs of the session with the numbers of their first events, and the last number."""
@@ -169,7 +191,7 @@ class Turn:
                     begun.setdefault(event.run_id, event.n)
         return begun, last
 
-    async def _follow(self, runs: Sessions, run_id: str, after: int) -> AsyncGenerator[NativeEvent]:
+    async def _follow(self, runs: Sessions, run_id: str, after: int) -> AsyncGenerator[Shown]:
         view = _View()
         async with aclosing(runs.stream(self._id, after=after)) as events:
             async for event in events:
@@ -209,7 +231,7 @@ class Turn:
         if not event.path:
             return call_id
         below = [question.path for question in self._answered.values() if question.agent]
-        return next((path for path in below if path.rpartition("/")[2] == call_id), "")
+        return next((path for path in below if call_ids(path)[-1] == call_id), "")
 
     async def _args(self, runs: Sessions, event: Event) -> str:
         # Not those of the event: they are for people to read, and cut.
@@ -227,7 +249,7 @@ class Turn:
         except LookupError:
             return text
 
-    async def _asked(self, runs: Sessions, event: Event) -> DeferredToolRequests | None:
+    async def _asked(self, runs: Sessions, event: Event) -> WaitingCalls | None:
         """Return the calls that wait, if they are those of the event: each question under its own name."""
         requests = await runs.waiting(self._id)
         if requests is None:
@@ -235,7 +257,7 @@ class Turn:
         calls = {call.tool_call_id for call in (*requests.approvals, *requests.calls)}
         if calls != {*event.to_json()["calls"]}:
             return None  # these were answered
-        found = DeferredToolRequests()
+        found = WaitingCalls(approval=requests.approval)
         for question in questions_of(requests):
             call = ToolCallPart(question.tool, {**question.args}, question.path)
             (found.calls if question.text else found.approvals).append(call)
@@ -266,26 +288,32 @@ class _View:
         """The last text of the model."""
         self._open: TextPart | ThinkingPart | None = None
         self._index = -1
-        self._written = ""
+        self._parts: list[TextPart | ThinkingPart] = []
         """What the client has of the message that the model is writing."""
         self._calls: set[str] = set()
 
-    def translate(self, event: Event) -> Iterator[NativeEvent]:
+    def translate(self, event: Event) -> Iterator[Shown]:
         """Yield what text changes for the client."""
         text = _field(event, "text")
         if event.depth:
             return
         if event.kind == "text_added":
-            self._written += text
             yield from self._add(TextPart(text), TextPartDelta(content_delta=text))
         elif event.kind == "thinking_added":
             yield from self._add(ThinkingPart(text), ThinkingPartDelta(content_delta=text))
         elif event.kind == "message_added" and _field(event, "role") == "assistant":
             # Pieces are in memory only: who is late gets the rest at once.
-            if missing := text.removeprefix(self._written):
+            begun = self._parts if self._open is None else [*self._parts, self._open]
+            written = "".join(part.content for part in begun if isinstance(part, TextPart))
+            if missing := text.removeprefix(written):
                 yield from self._add(TextPart(missing), TextPartDelta(content_delta=missing))
-            self.text, self._written = text, ""
             yield from self.close()
+            self.text, self._parts = text, []
+        elif event.kind == "request_retried" and event.to_json().get("replaces"):
+            yield from self.close()
+            if self._parts:
+                yield Again(_field(event, "words"), self._parts)
+            self._parts = []
 
     def call(self, part: ToolCallPart) -> Iterator[NativeEvent]:
         """Yield a call."""
@@ -301,7 +329,7 @@ class _View:
         yield from self.close()
         yield FunctionToolResultEvent(part)
 
-    def ask(self, requests: DeferredToolRequests) -> Iterator[NativeEvent]:
+    def ask(self, requests: WaitingCalls) -> Iterator[NativeEvent]:
         """Yield the calls that wait and that the client does not know: those of subagents."""
         yield from self.close()
         for call in (*requests.approvals, *requests.calls):
@@ -320,6 +348,7 @@ class _View:
         """End the part that is open."""
         if self._open is not None:
             yield PartEndEvent(index=self._index, part=self._open)
+            self._parts.append(self._open)
             self._open = None
 
     def _add(self, part: TextPart | ThinkingPart, delta: TextPartDelta | ThinkingPartDelta) -> Iterator[NativeEvent]:

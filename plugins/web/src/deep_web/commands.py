@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from deep_cli import backend_option, config_option, plugin_option, store_option
+from deep_cli import agent_option, backend_option, config_option, plugin_option, store_option
 
 __all__ = ["web"]
 
@@ -16,6 +16,7 @@ __all__ = ["web"]
 )
 @backend_option
 @plugin_option
+@agent_option
 @config_option
 @store_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
@@ -25,6 +26,7 @@ def web(
     model: str | None,
     backend: str | None,
     plugin_files: tuple[Path, ...],
+    agent_name: str | None,
     config: Path | None,
     store: str | None,
     host: str,
@@ -40,13 +42,14 @@ def web(
     import os
     import socket
 
-    from deep_cli import Failure, load_key, load_plugin_files, say
+    from deep_cli import Failure, find_agent, load_key, load_plugin_files, say
     from deep_sessions import FolderSettings
 
     from .serve import serve, token_of
 
-    settings = FolderSettings(model, backend, config, store, load_plugin_files(plugin_files), load_key)
     folder = os.path.realpath(os.getcwd())
+    own = None if agent_name is None else asyncio.run(find_agent(agent_name, folder))
+    settings = FolderSettings(model, backend, config, store, load_plugin_files(plugin_files), load_key, own)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

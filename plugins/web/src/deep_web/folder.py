@@ -25,6 +25,7 @@ from deep_core.plugin_api import read_agent_config
 
 from .options import web_options
 from .site import Site
+from .standing import Standing
 
 if TYPE_CHECKING:
     from deep_sessions import SessionInfo
@@ -51,12 +52,20 @@ class FolderSite(Site):
         super().__init__(sessions, workspaces=agents.workspace, folder=folder, **more)
         self._agents = agents
         self._begin = f"{folder_key(folder)}."
+        self.standing = Standing(folder)
 
     async def sessions(self, model: str | None) -> Sessions:
         """Return the sessions as the agent with a model runs them."""
+        return await self._agents.sessions(self._choice(model))
+
+    async def planner(self, model: str | None) -> Sessions:
+        """Return the sessions as the agent of plan mode runs them."""
+        return await self._agents.sessions(self._choice(model, plan=True))
+
+    def _choice(self, model: str | None, *, plan: bool = False) -> AgentChoice:
         if model is not None and model not in self.models:
             raise LookupError(f"there is no model {model!r} in [plugins.web.options] models: {', '.join(self.models)}")
-        return await self._agents.sessions(AgentChoice(model or self.models[0]))
+        return AgentChoice(model or self.models[0], plan)
 
     def model_of(self, sessions: Sessions) -> str | None:
         """Return the id of the model of an agent."""
@@ -97,7 +106,7 @@ async def open_folder(folder: str, settings: FolderSettings) -> AsyncGenerator[F
         kernel = Kernel(plugins=[maker, *settings.plugins], config=settings.config)
         stack.callback(kernel.close)
         config, options = read_agent_config(kernel.config), web_options(kernel.config)
-        model = settings.model or config.model.id
+        model = settings.own_model or config.model.id
         if model is None:
             raise ConfigError(NO_MODEL)
         store = open_store(settings.store or default_store(), kernel=kernel)
@@ -105,9 +114,11 @@ async def open_folder(folder: str, settings: FolderSettings) -> AsyncGenerator[F
         if not kernel.caller.plugins("deep_web_owner", kernel.active):  # else the owners are those that a plugin names
             store = await folder_store(store, folder)
         backend = settings.backend or config.runtime_policy.profile or "local"
-        agents = FolderAgents(folder, kernel, maker, store, backend=backend, load_key=settings.load_key)
+        agents = FolderAgents(
+            folder, kernel, maker, store, backend=backend, load_key=settings.load_key, own=settings.agent
+        )
         stack.push_async_callback(agents.close)
-        yield FolderSite(
+        site = FolderSite(
             folder,
             agents,
             await agents.sessions(AgentChoice(model)),
@@ -118,3 +129,5 @@ async def open_folder(folder: str, settings: FolderSettings) -> AsyncGenerator[F
             max_upload_bytes=options.max_upload_bytes,
             max_file_bytes=options.max_file_bytes,
         )
+        stack.push_async_callback(site.close)
+        yield site

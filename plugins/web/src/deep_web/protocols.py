@@ -18,10 +18,10 @@ from .redact import event_json
 
 if TYPE_CHECKING:
     from deep_sessions import Event, Sessions
-    from pydantic_ai.ui import NativeEvent
     from starlette.requests import Request
 
     from .agui import AgUi
+    from .clients import Shown
     from .vercel import Vercel
 
 __all__ = ["protocol_routes"]
@@ -68,7 +68,7 @@ async def _answer(request: Request, kind: Callable[[bytes, Sessions, str | None]
         raise HTTPException(422, "; ".join(wrong)) from error
     session_id = await _session(request, request.path_params.get("session_id", asked.thread))
 
-    async def events() -> AsyncGenerator[NativeEvent]:
+    async def events() -> AsyncGenerator[Shown]:
         # Inside the stream: what is wrong is an event of the protocol.
         try:
             sent = asked.sent()

@@ -5,12 +5,24 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from deep_sessions import SessionNotFound, Sessions, SessionStore, create, delete, fork
+from deep_sessions import (
+    AgentError,
+    NotPending,
+    SessionNotFound,
+    Sessions,
+    SessionStore,
+    answer_questions,
+    create,
+    delete,
+    fork,
+    load_session,
+    questions_of,
+)
 
 if TYPE_CHECKING:
     from deep_sessions import SessionInfo
@@ -18,6 +30,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from deep_core import PluginKernel
+
+    from .standing import Standing
 
 __all__ = ["Site", "TooMany"]
 
@@ -73,6 +87,9 @@ class Site:
         """By session: the sessions that ran it last here. All watchers follow them."""
         self._changed: dict[str, asyncio.Event] = {}
         self._messages: dict[str, set[str]] = {}
+        self._attending: dict[str, asyncio.Task[None]] = {}
+        self._begun: set[str] = set()
+        """Sessions of which a run may have begun since `_attend` looked."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     # -- agents --------------------------------------------------------------------------------------------------------
@@ -99,13 +116,26 @@ class Site:
         """Return the sessions through which this process runs a session."""
         return self._current.get(session_id, self._default)
 
-    async def choose(self, session_id: str, model: str | None) -> Sessions:
-        """Let an agent run a session from now on, and its watchers follow.
+    async def planner(self, model: str | None) -> Sessions:
+        """Return the sessions as the agent of plan mode runs them.
 
         Raises:
-            LookupError: there is no such model here.
+            LookupError: there is no such model here, or no plan mode.
         """
-        chosen = await self.sessions(model)
+        raise LookupError("there is no plan mode here")
+
+    async def choose(self, session_id: str, model: str | None, *, plan: bool = False) -> Sessions:
+        """Let an agent run a session from now on, and its watchers follow.
+
+        Args:
+            session_id: the session.
+            model: its model; None for the default one.
+            plan: whether it is the one of plan mode.
+
+        Raises:
+            LookupError: there is no such model here, or no plan mode.
+        """
+        chosen = await (self.planner(model) if plan else self.sessions(model))
         if chosen is not self.current(session_id):
             self._current[session_id] = chosen
             self.notify(session_id)
@@ -119,6 +149,58 @@ class Site:
     def lock(self, session_id: str) -> asyncio.Lock:
         """Return what lets one message or decision at a time into a session."""
         return self._locks.setdefault(session_id, asyncio.Lock())
+
+    # -- what the user decided beforehand ------------------------------------------------------------------------------
+
+    standing: Standing | None = None
+    """The modes and rules of conversations; None: every question is asked."""
+
+    def attend(self, session_id: str) -> None:
+        """Answer what `standing` answers, whenever the runs of this process ask."""
+        if self.standing is None:
+            return
+        self._begun.add(session_id)
+        if session_id not in self._attending:
+            self._attending[session_id] = asyncio.ensure_future(self._attend(session_id, self.standing))
+
+    def attends(self, session_id: str) -> bool:
+        """Whether what a run asks may still be answered by `standing`."""
+        return session_id in self._attending
+
+    async def _attend(self, session_id: str, standing: Standing) -> None:
+        try:
+            while session_id in self._begun:
+                self._begun.discard(session_id)
+                with suppress(Exception):  # the watchers of a run see how it failed
+                    await self.current(session_id).wait(session_id)
+                with suppress(AgentError):
+                    await self._answer(session_id, standing)
+        finally:
+            # Without an await since the last look: what begins now attends anew.
+            self._attending.pop(session_id, None)
+            self.notify(session_id)
+
+    async def _answer(self, session_id: str, standing: Standing) -> None:
+        async with self.lock(session_id):
+            runs = self.current(session_id)
+            requests = await runs.waiting(session_id)
+            if requests is None:
+                return
+            run = (await load_session(self.store, session_id)).run
+            covered = standing.covered(session_id, requests, {} if run is None else run.labels)
+            if {*covered} != {question.path for question in questions_of(requests)}:
+                return
+            decided = answer_questions(requests, dict.fromkeys(covered, True))
+            with suppress(NotPending):  # a person was faster
+                await runs.decide(session_id, decided, approval=requests.approval)
+                self._begun.add(session_id)
+
+    async def close(self) -> None:
+        """Stop answering."""
+        tasks = [*self._attending.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     # -- watchers ------------------------------------------------------------------------------------------------------
 
@@ -198,6 +280,8 @@ class Site:
         await delete(self.store, session_id, kernel=self.kernel, roots=self._roots)
         self._current.pop(session_id, None)
         self._messages.pop(session_id, None)
+        if self.standing is not None:
+            self.standing.forget(session_id)
         self.notify(session_id)
 
     async def release(self, session_id: str) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from deep_sessions import AgentError, load_session, title_of
+from deep_sessions import CARRY_OUT, AgentError, is_planned, load_session, questions_of, title_of
 from pydantic_ai.messages import ModelResponse
 
 from .approvals import Approval, approval_of
 from .incidents import record
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from deep_sessions import Fold, SessionInfo
 
     from .site import Site
@@ -59,10 +61,10 @@ async def state_of(site: Site, session_id: str) -> dict[str, Any]:
     async with site.lock(session_id):  # between a decision and the run that it continues, nothing is interrupted
         runs, state = site.current(session_id), await load_session(site.store, session_id)
         status = status_of(state.info)
-        approval = await _approval(site, session_id) if status == "waiting" else None
-        if status == "waiting" and approval is None:
-            status = "interrupted"  # all is decided, and no process continues it
-    labels = {} if state.run is None else state.run.labels
+        labels = {} if state.run is None else state.run.labels
+        approval = None
+        if status == "waiting":
+            status, approval = await _approval(site, session_id, labels)
     return {
         "type": "state",
         "status": status,
@@ -72,21 +74,56 @@ async def state_of(site: Site, session_id: str) -> dict[str, Any]:
         "todos": _todos(state),
         "interrupted": status == "interrupted",
         "again": AGAIN.get(state.info.status),
+        "mode": None if site.standing is None else site.standing.mode(session_id, labels),
+        "keeps_edits": site.standing is not None and site.standing.keeps_edits,
+        "can_keep": site.standing is not None and site.standing.can_keep,
+        "rules": _rules(site, session_id),
+        "plan": CARRY_OUT if _has_plan(site, session_id, state) else None,
         "queued": [*await runs.queued(session_id)],
         "usage": _usage(site, session_id, state),
     }
 
 
-async def _approval(site: Site, session_id: str) -> Approval | None:
+async def _approval(site: Site, session_id: str, labels: Mapping[str, str]) -> tuple[Status, Approval | None]:
     requests = await site.current(session_id).waiting(session_id)
     if requests is None:
-        return None
+        return "interrupted", None  # all is decided, and no process continues it
+    covered: list[str] = []
+    if site.standing is not None:
+        covered = site.standing.covered(session_id, requests, labels)
+        if len(covered) == len(questions_of(requests)):
+            if site.attends(session_id):
+                return "running", None  # it is answered at once
+            covered = []  # another interface's run: whoever is there answers
+    how: dict[str, Any] = {"standing": site.standing, "covered": covered}
     try:
         async with site.workspace(session_id) as backend:
-            return await approval_of(requests, backend)
+            return "waiting", await approval_of(requests, backend, **how)
     except Exception as error:  # noqa: BLE001 - recorded; the question can be answered without a diff
         record(f"session {session_id}: its files cannot be read for a diff", error)
-        return await approval_of(requests, None)
+        return "waiting", await approval_of(requests, None, **how)
+
+
+def _rules(site: Site, session_id: str) -> list[dict[str, Any]]:
+    """Return the rules that answer questions, in words."""
+    if site.standing is None:
+        return []
+    rules = site.standing.rules(session_id)
+    found = [(rule.about, False) for rule in rules.of_chat] + [(rule.about, True) for rule in rules.kept]
+    return [{"about": about, "kept": kept} for about, kept in found]
+
+
+def _has_plan(site: Site, session_id: str, state: Fold) -> bool:
+    """Whether the last run ended with a plan that the user can let the agent carry out."""
+    run = state.run
+    if site.standing is None or run is None or not is_planned(run.labels) or state.info.status != "idle":
+        return False
+    return site.standing.mode(session_id, run.labels) == "plan" and bool(_todos(state) or _last_text(state))
+
+
+def _last_text(state: Fold) -> str:
+    messages = state.messages()
+    return (messages[-1].text or "") if messages and isinstance(messages[-1], ModelResponse) else ""
 
 
 def _todos(state: Fold) -> list[dict[str, str]]:

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from pydantic_ai import DeferredToolRequests
+from deep_sessions import WaitingCalls
 from pydantic_ai.ui.vercel_ai import VercelAIAdapter, VercelAIEventStream
-from pydantic_ai.ui.vercel_ai.request_types import DynamicToolOutputAvailablePart, ToolOutputAvailablePart
-from pydantic_ai.ui.vercel_ai.response_types import BaseChunk, ToolApprovalRequestChunk
+from pydantic_ai.ui.vercel_ai.request_types import (
+    DynamicToolApprovalRespondedPart,
+    DynamicToolOutputAvailablePart,
+    ToolApprovalRespondedPart,
+    ToolOutputAvailablePart,
+)
+from pydantic_ai.ui.vercel_ai.response_types import (
+    BaseChunk,
+    TextDeltaChunk,
+    TextEndChunk,
+    TextStartChunk,
+    ToolApprovalRequestChunk,
+)
 
-from .clients import Refused, Sent, user_content
+from .clients import Again, Refused, Sent, name_of, user_content
 
 if TYPE_CHECKING:
     from deep_sessions import Sessions
     from pydantic_ai import AgentRunResultEvent
     from pydantic_ai.ui import NativeEvent
     from starlette.responses import Response
+
+    from .clients import Shown
 
 __all__ = ["Vercel", "write_chunks"]
 
@@ -58,15 +71,22 @@ class Vercel:
         # Older messages are the client's copy of what was decided.
         of_last = replace(self._adapter, run_input=run_input.model_copy(update={"messages": [last]}))
         answers = of_last.deferred_tool_results
+        decided = {} if answers is None else answers.approvals
+        names = {
+            part.approval.id: part.tool_call_id
+            for part in last.parts
+            if isinstance(part, ToolApprovalRespondedPart | DynamicToolApprovalRespondedPart) and part.approval
+        }
         results = {
             part.tool_call_id: part.output
             for part in last.parts
             if isinstance(part, ToolOutputAvailablePart | DynamicToolOutputAvailablePart)
             and isinstance(part.output, str)
         }
-        return Sent(approvals={} if answers is None else answers.approvals, results=results)
+        approvals = {name: decided[call] for name, call in names.items() if call in decided}
+        return Sent(approvals=approvals, results=results)
 
-    def respond(self, events: AsyncIterator[NativeEvent]) -> Response:
+    def respond(self, events: AsyncIterator[Shown]) -> Response:
         """Write what happens."""
         return write_chunks(events)
 
@@ -74,15 +94,27 @@ class Vercel:
 class _Stream(VercelAIEventStream[Any, Any]):
     """Writes the chunks. The result of a session's run has no response, whose metadata the SDK would get."""
 
+    async def handle_event(self, event: Shown) -> AsyncIterator[BaseChunk]:
+        """Say it where an answer begins again: the protocol has no way to take back what was written."""
+        if isinstance(event, Again):
+            text = self.new_message_id()
+            yield TextStartChunk(id=text)
+            yield TextDeltaChunk(id=text, delta=f"\n\n*{event.words}*\n\n")
+            yield TextEndChunk(id=text)
+            return
+        async for chunk in super().handle_event(event):
+            yield chunk
+
     async def handle_run_result(self, event: AgentRunResultEvent[Any]) -> AsyncIterator[BaseChunk]:
         """Ask about the calls that wait."""
         output = event.result.output
-        if isinstance(output, DeferredToolRequests):
+        if isinstance(output, WaitingCalls):
             for call in output.approvals:
-                yield ToolApprovalRequestChunk(approval_id=call.tool_call_id, tool_call_id=call.tool_call_id)
+                name = name_of(output.approval, call.tool_call_id)
+                yield ToolApprovalRequestChunk(approval_id=name, tool_call_id=call.tool_call_id)
 
 
-def write_chunks(events: AsyncIterator[NativeEvent]) -> Response:
+def write_chunks(events: AsyncIterator[Shown]) -> Response:
     """Write what happens as the SDK's chunks."""
     stream = _Stream(sdk_version=6)
-    return stream.streaming_response(stream.transform_stream(events))
+    return stream.streaming_response(stream.transform_stream(cast("AsyncIterator[NativeEvent]", events)))

@@ -9,6 +9,7 @@ const $ = (id) => document.getElementById(id);
 const SILENCE = 40000; // milliseconds: the server says something every 15 seconds
 const LONGEST_WAIT = 10000; // milliseconds between two attempts to connect
 const FRAME = 200; // milliseconds: a page in the background has no frames
+const COMMANDS_LOOK = 3000; // milliseconds between two looks at commands that run
 const MOST = 20000; // characters of a message
 
 const page = {
@@ -23,6 +24,8 @@ const page = {
   socket: null,
   retry: 0,
   sending: [], // messages that are on their way
+  editing: null, // the message that the next one replaces
+  rewinds: 0, // those of the fold that are shown
   info: { models: [], examples: [], max_upload_bytes: 0 },
 };
 
@@ -62,7 +65,7 @@ async function loadWhole(item) {
 
 function makeNode(index) {
   const item = page.fold.items[index];
-  const node = itemNode(item, loadWhole);
+  const node = itemNode(item, loadWhole, change);
   if (node.tagName === "DETAILS") {
     const opened = page.opened.get(item.key);
     if (opened !== undefined) node.open = opened;
@@ -93,6 +96,7 @@ function place(index) {
 
 function placeAll() {
   page.nodes = [];
+  page.rewinds = page.fold.rewinds;
   list.replaceChildren();
   page.fold.changes();
   page.fold.items.forEach((_, index) => place(index));
@@ -115,7 +119,8 @@ function placeChanges() {
   frame = timer = 0;
   const follow = isAtEnd();
   const changed = page.fold.changes();
-  for (const index of changed) place(index);
+  if (page.rewinds !== page.fold.rewinds) placeAll();
+  else for (const index of changed) place(index);
   if (changed.length) showSending();
   if (follow) toEnd();
 }
@@ -123,9 +128,13 @@ function placeChanges() {
 /** Messages that are on their way stand below, until they come back as part of the conversation. */
 function showSending() {
   for (const node of list.querySelectorAll(".sending")) node.remove();
-  for (const message of page.sending.filter((each) => each.session === page.id && each.mode === "send")) {
+  for (const message of page.sending.filter((each) => each.session === page.id && (each.mode === "send" || each.lost))) {
     const node = element("article", "user sending", element("p", "", message.text));
-    node.setAttribute("aria-label", "You, being sent");
+    node.setAttribute("aria-label", message.lost ? "You, not sent" : "You, being sent");
+    if (message.lost) {
+      node.append(element("p", "unsent", "Not sent: the server does not answer. It is sent when the server is back.",
+        button("quiet", "Send now", () => flush()), button("quiet", "Take back", () => takeBack(message))));
+    }
     list.append(node);
   }
   const empty = list.querySelector(".hello");
@@ -206,14 +215,39 @@ function showApproval(approval) {
     const done = await ask("POST", here("/decisions"), { approval: approval.id, verdicts });
     if (!done && page.state.approval?.id === approval.id) showApproval(approval); // nothing was decided: ask again
   };
-  const cards = approvalCards(approval, answer, () => $("text").focus());
+  const rules = { can_keep: page.state.can_keep, acceptEdits: () => chooseMode("accept-edits") };
+  const cards = approvalCards(approval, answer, () => $("text").focus(), rules);
   const many = cards.length > 1 ? ` Each of the ${cards.length} calls needs an answer.` : "";
   $("approval").append(element("h2", "", "Waiting for you"), many ? element("span", "soft", many) : "", ...cards);
   toEnd();
   if (!$("text").value) cards[0].focus();
 }
 
+const MODES = { ask: "Ask before each change", "accept-edits": "Accept edits", plan: "Plan" };
+
+function showMode({ mode, keeps_edits, can_keep, rules, plan }) {
+  const shown = mode ?? "ask";
+  $("mode-choice").hidden = !page.info.modes?.length;
+  $("mode").value = shown;
+  document.body.dataset.mode = shown;
+  const isNew = can_keep && shown !== "plan" && keeps_edits !== (shown === "accept-edits");
+  $("keep-mode").hidden = !isNew;
+  $("keep-mode").textContent = "Keep for this folder";
+  $("carry").hidden = !plan;
+  $("forget").hidden = !rules?.length;
+  $("forget").title = (rules ?? []).map((rule) => oneLine(rule.about)).join("\n");
+}
+
+const chooseMode = (mode, keep = false) => ask("POST", here("/mode"), { mode, keep });
+
+/** Leave plan mode, and let the agent do what it planned. */
+async function carryOut(mode) {
+  const text = page.state.plan;
+  if (text && (await chooseMode(mode))) post(text, "send");
+}
+
 function showQueue(queued) {
+  $("held").hidden = !queued.length || page.state.status !== "idle";
   $("queue").replaceChildren(...queued.map((text) => element("li", "", element("span", "soft", "Next: "), text)));
 }
 
@@ -239,11 +273,12 @@ function takeState(state) {
   showTodos(state.todos ?? []);
   showUsage(state.usage);
   showModel(state.model);
+  showMode(state);
   showQueue(state.queued ?? []);
   $("interrupted").hidden = !state.interrupted;
   $("again").hidden = !state.again;
   $("again-how").textContent = state.again === "failed" ? "failed" : "was stopped";
-  if (old.approval?.id !== state.approval?.id || old.id !== page.id) showApproval(state.approval);
+  if (JSON.stringify(old.approval) !== JSON.stringify(state.approval) || old.id !== page.id) showApproval(state.approval);
   page.state.id = page.id;
   document.body.dataset.session = page.id;
   document.body.dataset.status = state.status;
@@ -316,6 +351,7 @@ function hear(message, after) {
       flush();
       return;
     case "files":
+      showCommands();
       return showFiles();
     case "sessions":
       return showSessions();
@@ -331,31 +367,59 @@ function send(mode) {
     return notice(`A message may have ${MOST} characters, and this one has ${text.length}: upload it as a file.`);
   }
   if (page.state.approval) return notice("A call waits for your answer: approve or deny it first.");
-  const model = page.info.models.length > 1 ? $("model").value : undefined;
-  const before = countOf(text);
-  page.sending.push({ id: crypto.randomUUID(), session: page.id, text, mode, model, before, taken: false, busy: false });
+  const editing = mode === "send" ? page.editing : null;
   $("text").value = "";
   keepDraft();
   grow();
   notice("");
+  edit(null);
+  post(text, mode, editing);
+}
+
+/** Take a message, in place of an earlier one if there is one. */
+function post(text, mode, earlier = null) {
+  const model = page.info.models.length > 1 ? $("model").value : undefined;
+  const before = page.fold.items.filter((item) => isSame(item, text) && (!earlier || item.n < earlier.n)).length;
+  const instead_of = earlier?.n;
+  page.sending.push({ id: crypto.randomUUID(), session: page.id, text, mode, model, instead_of, before, taken: false });
   showSending();
   toEnd();
   flush();
+}
+
+/** Edit a message of the user, or send it again: either takes back what followed it. */
+function change(item, isEdited) {
+  if (page.fold.running) return notice("The agent is still working: wait for it, or stop it.");
+  if (!isEdited) return post(item.text, "send", item);
+  edit(item);
+  $("text").value = item.text;
+  grow();
+  $("text").focus();
+}
+
+function edit(item) {
+  page.editing = item;
+  $("editing").hidden = item === null;
 }
 
 /** Send what is not sent yet. Each message has an id, so that the server takes it once however often it comes. */
 async function flush() {
   for (const message of page.sending.filter((each) => !each.taken && !each.busy)) {
     message.busy = true;
-    const { id, text, mode, model } = message;
-    const options = {
-      method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id, text, mode, model }),
-    };
+    keepSending();
+    const { id, text, mode, model, instead_of } = message;
+    const body = JSON.stringify({ id, text, mode, model, instead_of });
+    const options = { method: "POST", headers: { "Content-Type": "application/json" }, body };
     const response = await fetch(`/api/sessions/${message.session}/messages`, options).catch(() => null);
     message.busy = false;
-    if (response === null) return connection("Disconnected. Your message is sent when the server is back.");
+    for (const each of page.sending.filter(({ taken }) => !taken)) each.lost = response === null;
+    if (response === null) {
+      connection("Disconnected. Your message is sent when the server is back.");
+      return showSending();
+    }
     if (response.ok) {
       message.taken = true;
+      keepSending();
       if (mode !== "send") forget(message);
       forgetArrived();
     } else {
@@ -370,14 +434,33 @@ async function flush() {
 
 function forget(message) {
   page.sending = page.sending.filter((each) => each !== message);
+  keepSending();
 }
 
+/** Put a message that was not sent back to where it is written. */
+function takeBack(message) {
+  forget(message);
+  $("text").value = [message.text, $("text").value].filter(Boolean).join("\n");
+  keepDraft();
+  grow();
+  showSending();
+  $("text").focus();
+}
+
+const isSame = (item, text) => item.kind === "user" && item.text === text;
+
 /** How often the user said this in the conversation. */
-const countOf = (text) => page.fold.items.filter((item) => item.kind === "user" && item.text === text).length;
+const countOf = (text) => page.fold.items.filter((item) => isSame(item, text)).length;
 
 /** Forget messages that came back as part of the conversation. */
 function forgetArrived() {
   page.sending = page.sending.filter((each) => !(each.taken && each.session === page.id && countOf(each.text) > each.before));
+}
+
+/** What is not sent yet survives a reload. The server takes each id once. */
+function keepSending() {
+  const kept = page.sending.filter((each) => !each.taken).map((each) => ({ ...each, busy: false }));
+  sessionStorage.setItem("sending", JSON.stringify(kept));
 }
 
 const draftKey = () => `draft ${page.id}`;
@@ -448,6 +531,38 @@ async function upload(files) {
   }));
 }
 
+// -- background commands -----------------------------------------------------------------------------------------------
+
+let commandsAsked = 0;
+let commandsTimer = 0;
+
+/** The commands that run beside the conversation; while one runs, looked at again: its end is no event. */
+async function showCommands() {
+  const id = page.id;
+  const number = ++commandsAsked;
+  clearTimeout(commandsTimer);
+  const response = await fetch(`/api/sessions/${id}/commands`).catch(() => null);
+  if (!response?.ok || id !== page.id || number !== commandsAsked) return;
+  const { commands } = await response.json();
+  $("commands-side").hidden = commands.length === 0;
+  const focused = document.activeElement?.dataset?.command;
+  $("commands").replaceChildren(...commands.map((each) => {
+    const parts = [element("code", "", oneLine(each.command)), element("span", "soft size", `${each.name}, ${each.status}`)];
+    if (each.is_running) {
+      const stop = button("danger", `Stop ${each.name}: ${oneLine(each.command)}`, async () => {
+        stop.disabled = true;
+        await ask("POST", here(`/commands/${encodeURIComponent(each.name)}/stop`));
+        showCommands();
+      }, "Stop");
+      stop.dataset.command = each.name;
+      parts.push(stop);
+    }
+    return element("li", each.is_running ? "running" : "", ...parts);
+  }));
+  if (focused) [...$("commands").querySelectorAll("button")].find((each) => each.dataset.command === focused)?.focus();
+  if (commands.some((each) => each.is_running)) commandsTimer = setTimeout(showCommands, COMMANDS_LOOK);
+}
+
 // -- the list of conversations ----------------------------------------------------------------------------------------
 
 const STATUS = { running: ["●", "running"], waiting: ["?", "waits for you"], interrupted: ["!", "interrupted"], failed: ["✗", "failed"] };
@@ -463,21 +578,39 @@ async function showSessions() {
   }
   const sessions = await response.json();
   if (number !== listed) return sessions;
-  $("session-list").replaceChildren(...sessions.map((session) => {
-    const link = element("a", "", element("span", "name", oneLine(session.title || "New conversation")));
-    link.href = `#${encodeURIComponent(session.id)}`;
-    if (session.id === page.id) link.setAttribute("aria-current", "page");
-    const [mark, label] = STATUS[session.status] ?? [];
-    if (mark) {
-      const node = element("span", `mark ${session.status}`, mark);
-      node.setAttribute("role", "img");
-      node.setAttribute("aria-label", label);
-      node.title = label;
-      link.append(node);
-    }
-    return element("li", "", link);
-  }));
+  const days = new Map();
+  for (const session of sessions) {
+    const day = dayOf(session.changed);
+    days.set(day, [...(days.get(day) ?? []), sessionNode(session)]);
+  }
+  $("session-list").replaceChildren(...[...days].flatMap(([day, nodes]) => [element("li", "day", element("h2", "", day)), ...nodes]));
   return sessions;
+}
+
+/** The group that a conversation is in: a day of this week, or a month. */
+function dayOf(time) {
+  const then = new Date(time);
+  if (Number.isNaN(then.getTime())) return "";
+  const days = Math.round((new Date().setHours(0, 0, 0, 0) - new Date(then).setHours(0, 0, 0, 0)) / 86400000);
+  if (days <= 1) return days < 1 ? "Today" : "Yesterday";
+  if (days < 7) return "Last seven days";
+  return then.toLocaleDateString("en", { month: "long", year: "numeric" });
+}
+
+function sessionNode(session) {
+  const link = element("a", "", element("span", "name", oneLine(session.title || "New conversation")));
+  link.href = `#${encodeURIComponent(session.id)}`;
+  if (session.id === page.id) link.setAttribute("aria-current", "page");
+  const [mark, label] = STATUS[session.status] ?? [];
+  if (mark) {
+    const node = element("span", `mark ${session.status}`, mark);
+    node.setAttribute("role", "img");
+    node.setAttribute("aria-label", label);
+    node.title = label;
+    link.append(node);
+  }
+  if (session.excerpt) link.append(element("span", "excerpt", oneLine(session.excerpt)));
+  return element("li", "", link);
 }
 
 async function create() {
@@ -490,17 +623,22 @@ async function open() {
   const wanted = decodeURIComponent(location.hash.slice(1));
   if (!wanted) {
     if (sessions === null) return;
-    if (sessions.length) location.hash = encodeURIComponent(sessions[0].id);
+    // A new conversation, not the last one: a message is not meant for that unless it is chosen.
+    const unused = sessions.find((each) => !each.title && each.status === "idle");
+    if (unused) location.hash = encodeURIComponent(unused.id);
     else await create();
     return;
   }
   showPanel("");
   if (page.id !== wanted) {
     keepDraft();
-    Object.assign(page, { id: wanted, fold: new Fold(), coming: null, boot: null, state: {}, nodes: [], retry: 0 });
+    Object.assign(page, { id: wanted, fold: new Fold(), coming: null, boot: null, state: {}, nodes: [], retry: 0, rewinds: 0 });
     page.opened.clear();
     list.replaceChildren();
     showApproval(null);
+    edit(null);
+    showMode({});
+    $("held").hidden = true;
     $("uploads").replaceChildren();
     $("queue").replaceChildren();
     $("interrupted").hidden = $("again").hidden = true;
@@ -508,6 +646,8 @@ async function open() {
     grow();
     connection("Connecting …");
     connect(0);
+    $("commands-side").hidden = true;
+    showCommands();
     showFiles();
   }
   showSessions();
@@ -587,6 +727,23 @@ $("composer").onsubmit = (event) => {
 $("stop").onclick = () => ask("POST", here("/stop"));
 $("resume").onclick = () => ask("POST", here("/resume"));
 $("retry").onclick = () => ask("POST", here("/retry"));
+$("go-on").onclick = () => ask("POST", here("/resume"));
+$("carry-out").onclick = () => carryOut("ask");
+$("carry-edits").onclick = () => carryOut("accept-edits");
+$("edit-no").onclick = () => {
+  edit(null);
+  $("text").value = "";
+  keepDraft();
+  grow();
+};
+$("mode").onchange = () => chooseMode($("mode").value);
+$("keep-mode").onclick = () => chooseMode($("mode").value, true);
+$("forget").onclick = async () => {
+  $("menu").open = false;
+  if (await dialog(`Ask again before:\n${page.state.rules.map((rule) => rule.about).join("\n")}`, { yes: "Forget rules" })) {
+    await ask("DELETE", here("/rules"));
+  }
+};
 $("new").onclick = create;
 $("search").oninput = showSessions;
 $("attach").onclick = () => $("picker").click();
@@ -594,6 +751,14 @@ $("picker").onchange = () => {
   upload($("picker").files);
   $("picker").value = "";
 };
+
+// A picture or a file in the clipboard; text goes into the message.
+addEventListener("paste", (event) => {
+  const files = event.clipboardData?.files ?? [];
+  if (!files.length || !page.id || $("asked").open) return;
+  event.preventDefault();
+  upload(files);
+});
 
 let dragged = 0;
 const carriesFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
@@ -623,20 +788,40 @@ $("session-list").onclick = () => showPanel("");
 addEventListener("click", (event) => { if (!$("menu").contains(event.target)) $("menu").open = false; });
 addEventListener("keydown", (event) => {
   if (event.altKey && event.code === "KeyN") { event.preventDefault(); create(); }
+  if (event.altKey && event.code === "KeyM" && page.info.modes?.length) {
+    event.preventDefault();
+    chooseMode(page.info.modes[(page.info.modes.indexOf($("mode").value) + 1) % page.info.modes.length]);
+  }
   if (event.key !== "Escape" || $("asked").open) return;
   if ($("menu").open) $("menu").open = false;
   else if (document.body.matches(".show-sessions, .show-side")) showPanel("");
   else if (page.fold.running) ask("POST", here("/stop"));
+  else if (page.editing) $("edit-no").click();
 });
 addEventListener("online", () => page.socket === null && page.id && connect());
 addEventListener("hashchange", open);
 
+/** Without access there is nothing to show but how to get it. */
+function noAccess() {
+  document.body.classList.add("no-access");
+  list.replaceChildren(element("div", "hello", element("p", "big", "This address gives no access"),
+    element("p", "soft", "Open the address that deep web printed. It has a token, which is another one after each start.")));
+}
+
 async function begin() {
-  const info = await ask("GET", "info");
-  if (!info) return;
+  const response = await fetch("/api/info").catch(() => null);
+  if (response?.status === 401) return noAccess();
+  if (!response?.ok) return notice(await refusal(response));
+  const info = await response.json();
   page.info = info;
   $("folder").textContent = oneLine(info.folder ?? "");
   $("model").replaceChildren(...(info.models ?? []).map((model) => element("option", "", model)));
+  $("mode").replaceChildren(...(info.modes ?? []).map((mode) => {
+    const node = element("option", "", MODES[mode] ?? mode);
+    node.value = mode;
+    return node;
+  }));
+  page.sending = JSON.parse(sessionStorage.getItem("sending") ?? "[]");
   showModel(info.model);
   await open();
 }

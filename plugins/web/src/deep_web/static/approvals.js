@@ -30,13 +30,28 @@ function lineOf(label, placeholder) {
   return input;
 }
 
-function callCard(question, decide, focusMessage) {
+/** What *always* could cover, the narrowest first: the terminal's rules, in its words. */
+function alwaysNode(question, approve, canKeep) {
+  if (!question.always?.length) return null;
+  const keep = element("input");
+  keep.type = "checkbox";
+  const rules = question.always.map((rule) => {
+    const node = button("option", rule, () => approve(rule, keep.checked), oneLine(rule));
+    node.removeAttribute("title");
+    return element("li", "", node);
+  });
+  return element("details", "always", element("summary", "", "Approve always …"),
+    element("p", "soft", "Not asked again, from now on:"), element("ul", "", ...rules),
+    canKeep ? element("label", "", keep, " also in later conversations of this folder") : null);
+}
+
+function callCard(question, decide, focusMessage, rules) {
   const who = question.subagent ? `The subagent ${oneLine(question.subagent)} wants to use` : "The agent wants to use";
   const head = element("p", "ask", `${who} `, element("code", "", oneLine(question.tool)));
   if (question.args.path) head.append(" on ", element("code", "", oneLine(String(question.args.path))));
   const reason = lineOf("Reason for denying", "Why not? The agent reads it.");
   const say = (verdict, chosen) => {
-    for (const node of [reason, deny, approve]) node.disabled = true;
+    for (const node of card.querySelectorAll("button, input")) node.disabled = true;
     chosen.classList.add("chosen");
     decide(verdict);
   };
@@ -44,18 +59,23 @@ function callCard(question, decide, focusMessage) {
   const deny = button("danger deny", "Deny", () => say({ approve: false, reason: reason.value.trim() }, deny));
   approve.title = "Key A";
   deny.title = "Key D";
+  const always = alwaysNode(question, (rule, keep) => say({ approve: true, always: rule, keep }, approve), rules.can_keep);
+  const edits = question.edit
+    ? button("option edits", "Approve, accept edits", () => { edits.classList.add("chosen"); rules.acceptEdits(); })
+    : null;
+  if (edits) edits.title = "Key E: approve this and every later edit of this conversation";
   const card = element("div", "card", head,
     ...(question.reasons ?? [{ text: question.reason }]).map((each) => element("p", "why", each.text || each.kind || "")),
     argsNode(question.args, question.pictured ?? []),
     question.diff === null ? null : diffNode(readDiff(question.diff || "(no line would change)")),
-    element("div", "answer", reason, deny, approve));
+    element("div", "answer", reason, deny, edits, approve), always);
   reason.onkeydown = (event) => {
     if (event.key === "Enter") deny.click();
     event.stopPropagation();
   };
   card.onkeydown = (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.key.length > 1 || event.key === " ") return;
-    const chosen = { a: approve, d: deny }[event.key.toLowerCase()];
+    const chosen = { a: approve, d: deny, e: edits }[event.key.toLowerCase()];
     if (!chosen || event.repeat || !card.classList.contains("armed")) return focusMessage();
     event.preventDefault();
     chosen.click();
@@ -94,8 +114,9 @@ function choiceCard(question, decide) {
  * @param approval what the server asks: `id` and `questions`
  * @param answer receives all verdicts once each question has one
  * @param focusMessage moves the focus to the message
+ * @param rules `can_keep`, and `acceptEdits`, which takes that mode
  */
-export function approvalCards(approval, answer, focusMessage) {
+export function approvalCards(approval, answer, focusMessage, rules) {
   const verdicts = {};
   const cards = approval.questions.map((question) => {
     const decide = (verdict) => {
@@ -104,7 +125,7 @@ export function approvalCards(approval, answer, focusMessage) {
       if (open) open.focus();
       else answer(verdicts);
     };
-    const card = question.choice ? choiceCard(question, decide) : callCard(question, decide, focusMessage);
+    const card = question.choice ? choiceCard(question, decide) : callCard(question, decide, focusMessage, rules);
     card.tabIndex = -1;
     return card;
   });

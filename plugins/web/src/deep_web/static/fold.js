@@ -8,12 +8,15 @@ const FAILED_STATES = ["failed", "retried", "denied"];
  * An item has a `kind`: `user`, `assistant`, `thinking`, `tool`, `note` or `error`; a `text`; and a `key`, which is the
  * same after a replay. A tool's item also has `tool`, `plugin`, `args`, `state`, `depth`, `agent`, `path` and `call`.
  * `cut` marks text whose message never came, because the server died while the model wrote it; `live` a note that only
- * the page has seen.
+ * the page has seen; `begins` a message that can be edited, since a run began with it. `n` is the event's number.
  */
 export class Fold {
   items = [];
   running = false;
   last = 0;
+  rewinds = 0; // how often items were taken back: all of them are then shown anew
+  #past = []; // before each rewind: its number, and the items then
+  #now = 0;
   #calls = new Map();
   #writing = null;
   #thinking = null;
@@ -25,6 +28,7 @@ export class Fold {
     // After a reconnect a result may come once more; everything else that comes again is old.
     if (again && event.kind !== "tool_ended") return;
     this.last = Math.max(this.last, event.n);
+    this.#now = event.n;
     this[`_${event.kind}`]?.(event);
   }
 
@@ -49,6 +53,7 @@ export class Fold {
   keep(old) {
     old.items.forEach((item, index) => {
       if (item.kind !== "thinking" && !item.live && !item.cut && item !== old.unfinished) return;
+      if (this.#past.some(({ to, n }) => to <= item.n && item.n < n)) return; // it was taken back
       const above = old.items.slice(0, index).reverse().find((each) => this.#place(each.key) >= 0);
       const place = above ? this.#place(above.key) + 1 : 0;
       const next = this.items[place];
@@ -68,7 +73,7 @@ export class Fold {
 
   _run_started(event) {
     this.#end(); // where a process died in a run, no event says so
-    if ((event.attempt ?? 1) === 1) this.#add({ kind: "user", text: event.text ?? "", key: `u${event.n}` });
+    if ((event.attempt ?? 1) === 1) this.#add({ kind: "user", text: event.text ?? "", key: `u${event.n}`, begins: true });
     this.running = true;
     this.#setStates(["waiting"], "running");
   }
@@ -84,6 +89,18 @@ export class Fold {
 
   _run_interrupted(event) {
     this.#interrupt(event.message ? `The run was interrupted: ${event.message}` : "The run was interrupted.", event.n);
+  }
+
+  /** A rewind: the conversation is what it was before the event with the number `to`, also after another rewind. */
+  _history_replaced(event) {
+    if (!event.to) return;
+    const before = this.#past.find(({ n }) => n >= event.to)?.items ?? this.items;
+    this.#past.push({ n: event.n, to: event.to, items: this.items });
+    this.#end();
+    this.items = before.filter(({ n }) => n < event.to);
+    this.#calls = new Map(this.items.flatMap((item, index) => (item.kind === "tool" ? [[item.key.slice(1), index]] : [])));
+    this.#changed.clear();
+    this.rewinds++;
   }
 
   _thinking_added(event) {
@@ -175,7 +192,7 @@ export class Fold {
   }
 
   #add(item) {
-    this.items.push(item);
+    this.items.push({ ...item, n: this.#now });
     this.#changed.add(this.items.length - 1);
     return this.items.length - 1;
   }

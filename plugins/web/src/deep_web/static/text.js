@@ -62,6 +62,14 @@ const heading = (tokens, index, options, env, self) => {
 };
 markdown.renderer.rules.heading_open = heading;
 markdown.renderer.rules.heading_close = heading;
+// A style of a column is an attribute, because styles are not allowed.
+for (const kind of ["th_open", "td_open"]) {
+  markdown.renderer.rules[kind] = (tokens, index, options, env, self) => {
+    const side = /text-align:(\w+)/.exec(tokens[index].attrGet("style") ?? "")?.[1];
+    tokens[index].attrs = side ? [["align", side]] : [];
+    return self.renderToken(tokens, index, options);
+  };
+}
 const ALLOWED = [
   "a", "blockquote", "br", "code", "del", "em", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s",
   "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
@@ -74,10 +82,56 @@ DOMPurify.addHook("afterSanitizeAttributes", (node) => {
   node.title = node.getAttribute("href") ?? ""; // where it leads, whatever its words say
 });
 
+/** `[x]` at the beginning of an item is a box that is checked. */
+function checkBox(item) {
+  const first = item.firstChild?.nodeName === "P" ? item.firstChild.firstChild : item.firstChild;
+  const found = first?.nodeType === Node.TEXT_NODE && /^\[([ xX])\]\s/.exec(first.data);
+  if (!found) return;
+  const isDone = found[1] !== " ";
+  const box = element("span", "box", isDone ? "☑" : "☐");
+  box.setAttribute("role", "img");
+  box.setAttribute("aria-label", isDone ? "done" : "open");
+  first.data = first.data.slice(found[0].length);
+  first.before(box);
+  item.classList.add("task");
+}
+
+// What most languages share: a comment, a text, a number, a word of the language. A comment begins at a line's start or
+// after white space, so that an address is none.
+const TOKENS = new RegExp(
+  "(?<comment>(?<=^|\\s)(?:#(?!\\[)|//|--\\s)[^\\n]*|/\\*[^]*?\\*/)" +
+  "|(?<string>\"\"\"[^]*?\"\"\"|\"(?:[^\"\\\\\\n]|\\\\.)*\"|(?<!\\w)'(?:[^'\\\\\\n]|\\\\.)*'|`(?:[^`\\\\]|\\\\.)*`)" +
+  "|(?<number>(?<![\\w.])\\d[\\w.]*)" +
+  "|(?<keyword>(?<![\\w.$-])(?:and|as|assert|async|await|break|case|catch|class|const|continue|def|default|del|do|elif|else" +
+  "|enum|except|export|extends|false|False|finally|fn|for|from|func|function|if|impl|import|in|interface|is|lambda|let" +
+  "|match|mut|new|nil|None|not|null|or|package|pass|pub|public|private|raise|return|self|static|struct|super|switch|then" +
+  "|this|throw|true|True|try|type|use|var|void|while|with|yield|fi|done|esac)(?![\\w-]))",
+  "gmu",
+);
+const PAINTED = 20000; // characters: longer code stays plain
+
+/** Color code, in place. The text does not change. */
+function paint(code) {
+  const text = code.textContent;
+  if (text.length > PAINTED) return;
+  const parts = [];
+  let end = 0;
+  for (const found of text.matchAll(TOKENS)) {
+    const [kind] = Object.entries(found.groups).find(([, value]) => value !== undefined);
+    const part = document.createElement("span");
+    part.className = `code-${kind}`;
+    part.textContent = found[0];
+    parts.push(text.slice(end, found.index), part);
+    end = found.index + found[0].length;
+  }
+  code.replaceChildren(...parts, text.slice(end));
+}
+
 /** A message in Markdown, as elements. */
 export function prose(text) {
   const fragment = DOMPurify.sanitize(markdown.render(visible(text)), {
-    ALLOWED_TAGS: ALLOWED, ALLOWED_ATTR: ["href", "start"], ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+    ALLOWED_TAGS: ALLOWED, ALLOWED_ATTR: ["align", "href", "start"], ADD_URI_SAFE_ATTR: ["align", "start"],
+    ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
     RETURN_DOM_FRAGMENT: true,
   });
   const out = element("div", "prose");
@@ -90,8 +144,10 @@ export function prose(text) {
     table.replaceWith(frame);
     frame.append(table);
   }
+  for (const item of out.querySelectorAll("li")) checkBox(item);
   for (const pre of out.querySelectorAll("pre")) {
     pre.tabIndex = 0;
+    paint(pre.querySelector("code") ?? pre);
     const frame = element("div", "code");
     pre.replaceWith(frame);
     frame.append(pre, copyButton(() => pre.textContent, "Copy this code"));

@@ -94,8 +94,8 @@ export function callNode(item, loadWhole) {
   return node;
 }
 
-/** An item of the conversation. */
-export function itemNode(item, loadWhole) {
+/** An item of the conversation. `change` edits a message of the user, or sends it again. */
+export function itemNode(item, loadWhole, change) {
   if (item.kind === "tool") return callNode(item, loadWhole);
   if (item.kind === "thinking") {
     return element("details", "thinking", element("summary", "", "Thinking"), element("p", "", item.text));
@@ -103,6 +103,11 @@ export function itemNode(item, loadWhole) {
   if (item.kind !== "assistant") {
     const node = element("article", item.kind, element("p", "", item.text));
     if (item.kind === "user") node.setAttribute("aria-label", "You");
+    if (item.begins) {
+      node.append(element("div", "change",
+        button("quiet", "Edit this message", () => change(item, true), "Edit"),
+        button("quiet", "Send this message again", () => change(item, false), "Again")));
+    }
     if (item.kind === "error") node.setAttribute("role", "alert");
     return node;
   }
