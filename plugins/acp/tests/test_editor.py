@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from acp.schema import EmbeddedResourceContentBlock, EnvVariable, HttpMcpServer,
 from deep_acp.permissions import choices_of
 from deep_acp.project import EditorPlugin
 from deep_acp.prompts import read_prompt
+from deep_backends import attended
 from deep_sessions import Question
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage
@@ -25,6 +27,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from deep_core import hookimpl
 from deep_core.plugin_api import Reason
 from plugins.acp.tests.editor import Editor, connected
+from tests.dev_server import COMMAND, DevServerModel
 from tests.stubs import Failure, OpenAIStub, Script, ScriptedModel, Turn
 
 NOISY = """
@@ -347,3 +350,33 @@ async def test_the_command_serves_an_editor_over_its_pipes_alone(folder: Path) -
         assert answer.stop_reason == "end_turn"
         assert "hello there" in editor.text()
     assert await process.wait() == 0
+
+
+@pytest.mark.slow
+async def test_a_server_in_the_background_is_started_asked_searched_listed_and_stopped(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder.parent / "data"))
+    async with opened(folder, DevServerModel(), model="serve:one") as (editor, session):
+        editor.answers = ["allow", "allow"]
+        await editor.prompt(session, "serve")
+        assert [call["rawInput"].get("background") for call in editor.asked] == [True, None]
+        assert re.fullmatch(r"It says 'red', and its log '\S+/c1\.log:\d+: .*GET /notes.txt.*'\.", editor.text())
+        assert "commands" in str(
+            [each for each in editor.updates if each["sessionUpdate"] == "available_commands_update"]
+        )
+        editor.clear()
+        await editor.prompt(session, "/commands")
+        assert editor.text() == f"c1  running  {COMMAND}\n"
+        (process,) = [about for each in attended.folders() if (about := each.about()) is not None]
+        editor.clear()
+        await editor.prompt(session, "/commands stop c1")
+        assert editor.text() == "c1 was stopped\n"
+        assert not attended.is_alive(process.attendant)
+        with pytest.raises(acp.RequestError, match="no background command c9"):
+            await editor.prompt(session, "/commands stop c9")
+        editor.answers = ["allow", "allow"]
+        await editor.prompt(session, "serve")
+        await editor.connection.close_session(session_id=session)
+        known = [(each, each.about()) for each in attended.folders()]
+        assert [about is not None and each.ended(about) is not None for each, about in known] == [True, True]

@@ -95,6 +95,23 @@ class Terminal:
             if time.monotonic() > end:
                 raise AssertionError(f"never showed {text!r}:\n{self.screen}\n--\n" + "\n".join(self.lines))
 
+    def until(self, shows: Callable[[], bool], what: str) -> None:
+        """Read until this is so."""
+        self._wait(shows, what)
+
+    @property
+    def tail(self) -> str:
+        """The end of what is shown up to the cursor's line, without white space: a narrow screen breaks lines."""
+        lines, row = self._emulator.display, self._emulator.cursor.y
+        return re.sub(r"\s+", "", "".join(lines[max(0, row - 11) : row + 1]))
+
+    @property
+    def state(self) -> str:
+        """What the chat does: `ready`, `working`, `question`, or `line first` if a question waits for a line."""
+        signs = {"ready·": "ready", "Escstops": "working", "whynot:": "question", "aquestionwaits:": "line first"}
+        found = max(signs, key=self.tail.rfind)
+        return signs[found] if found in self.tail else "working"
+
     def resize(self, columns: int, rows: int) -> None:
         """Change the size of the terminal."""
         emulator = self._emulator

@@ -123,8 +123,12 @@ def walk(
         ]:
             with start(*arguments) as chat:
                 chat.expect(said)
-                chat.prompt()
-                chat.type(CTRL_D)
+                if arguments == ("chat", "--plan"):
+                    chat.say("/clear")
+                    chat.say("/exit")
+                else:
+                    chat.prompt()
+                    chat.type(CTRL_D)
                 assert chat.end() == 0
                 done.typed += chat.typed
     return done
@@ -137,6 +141,9 @@ def _approve(chat: Terminal, picture: Callable[[str, Terminal], None]) -> None:
     chat.type("a\r")
     chat.see("    which?")
     chat.type("k1\r")
+    chat.expect("edit_file wants to run")
+    chat.see("    run it?")
+    chat.type("y\r")
     chat.expect("19.99 as a float")
     chat.prompt()
     assert any("by you: always" in line for line in chat.lines)  # the second run of the tests did not ask
@@ -191,6 +198,8 @@ def _modes(chat: Terminal) -> None:
     chat.see("ready · plan")
     chat.say("/plan")
     chat.expect("plan mode is off")
+    chat.say("/mode keep")
+    chat.expect("chats of this folder begin in mode ask")
 
 
 def _type_less(chat: Terminal) -> None:
@@ -201,6 +210,7 @@ def _type_less(chat: Terminal) -> None:
     chat.see("> What is in @data/march.csv")
     chat.type("?\\\r")
     chat.type("One line.\r")
+    chat.expect("attached data/march.csv")
     chat.expect("It is a list of invoices.")
     chat.prompt()
     chat.type(UP)
@@ -211,6 +221,8 @@ def _type_less(chat: Terminal) -> None:
 
 def _undo(chat: Terminal, deep: Any) -> None:
     chat.say("Write down how we round.")
+    chat.see("    run it?")
+    chat.type("e\r")
     chat.expect("Written.")
     assert (deep.work / "NOTES.md").exists()
     chat.say("/diff")
@@ -231,10 +243,14 @@ def _look(chat: Terminal) -> None:
     chat.say("/model")
     chat.expect(MODEL)
     chat.say(f"/model {MODEL}")
+    chat.say("/commands")
     chat.say("/tools filesystem")
     chat.expect("read_file")
     chat.say("/retry")
     chat.expect("there is nothing to try again")
+    for words in ("new", "merge", "drop"):
+        chat.say(f"/worktree {words}")
+        chat.expect("git init makes one")  # the sample is in no repository
     chat.say("/mcp")
     chat.expect("no MCP server's tool is offered")
     chat.say("/help")
@@ -249,6 +265,12 @@ def _go_elsewhere(chat: Terminal) -> str:
     chat.expect("Good.")
     chat.say("/sessions which test")
     chat.expect(number)
+    chat.say("/search 19.99 float")
+    chat.expect(number)
+    chat.say("/export talk.md")
+    chat.expect("talk.md")
+    chat.say("/copy")
+    chat.expect("  copied ")
     chat.say(f"/resume {number}")
     chat.expect(f"chat {number}")
     chat.say("/fork")

@@ -16,7 +16,7 @@ STANDS_ON = {
 }
 """Room -> the rooms that it may import, also inside functions and for types."""
 SHARED = {
-    "built_in", "collector", "differences", "errors", "failure", "flags", "options", "private_files", "undo", "view",
+    "built_in", "collector", "differences", "errors", "failure", "flags", "options", "undo", "view",
 }  # fmt: skip
 """Modules outside the rooms that every room may import; `terminal` may not."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +157,11 @@ def test_secrets_are_masked_and_an_empty_text_stays_empty() -> None:
     environ = {"ACME_TOKEN": "canary-1", "ACME_PLACE": "canary-2"}
     assert redact("canary-1 canary-2 https://me:pw@host", environ) == "*** canary-2 https://***@host"
     assert redact("", environ) == ""
+
+
+def test_a_variable_that_goes_while_the_others_are_read_is_left_out() -> None:
+    class Going(dict[str, str]):
+        def __iter__(self) -> Iterator[str]:
+            return iter(["GONE_TOKEN", *super().__iter__()])  # as `os.environ` does when another thread deletes one
+
+    assert redact("canary-1", Going(ACME_TOKEN="canary-1")) == "***"

@@ -278,6 +278,7 @@ class EditorAgent:
 
     async def _forget(self, session: EditorSession) -> None:
         await session.cancel()
+        await session.background.end()
         self._sessions.pop(session.id, None)
         session.project.plugin.listeners.pop(session.id, None)
 

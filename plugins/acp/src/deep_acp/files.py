@@ -195,6 +195,11 @@ class EditorBackend(WorkspaceBackend, SupportsFilesystem, SupportsRealpath):
 class _CommandBackend(EditorBackend, SupportsCommands):
     """One whose backend runs commands; `EditorBackend(…)` chooses this class."""
 
+    @property
+    def command_backend(self) -> WorkspaceBackend:
+        """What runs commands, also those that stay (`deep_backends.background_of`)."""
+        return self._backend
+
     async def run(
         self,
         command: WorkspaceCommand,

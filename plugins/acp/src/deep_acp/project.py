@@ -113,7 +113,7 @@ class Project:
             logger.warning("the editor's MCP servers are left out: pip install deep-mcp-client, or turn its plugin on")
         config = read_agent_config(self.kernel.config)
         self.options = acp_options(self.kernel.config)
-        self.model = settings.model or config.model.id
+        self.model = settings.own_model or config.model.id
         self.backend = settings.backend or config.runtime_policy.profile or "local"
         store = open_store(settings.store or default_store(), kernel=self.kernel)
         self.store: SessionStore = store.for_owner(folder_owner(folder))
@@ -127,6 +127,7 @@ class Project:
             plan_tools=self.options.plan_tools,
             load_key=settings.load_key,
             change=lambda session_id, made: with_editor(made, editor, session_id),
+            own=settings.agent,
         )
 
     @property

@@ -26,12 +26,14 @@ from deep_sessions import (
     CARRY_OUT,
     AgentChoice,
     AgentError,
+    BackgroundCommands,
     DecisionsPending,
     Event,
     NotCompacted,
     NothingToResume,
     NotPending,
     Question,
+    SessionBusy,
     SessionNotFound,
     Sessions,
     UsageError,
@@ -74,7 +76,12 @@ COMPACT = AvailableCommand(
     description="Summarize the conversation so far, and go on from the summary",
     input=AvailableCommandInput(UnstructuredCommandInput(hint="what to keep")),
 )
-OWN = (RETRY, COMPACT)
+COMMANDS = AvailableCommand(
+    name="commands",
+    description="Background commands: list them, stop one, or let it go on when the session ends",
+    input=AvailableCommandInput(UnstructuredCommandInput(hint="stop NAME, or keep NAME")),
+)
+OWN = (RETRY, COMPACT, COMMANDS)
 
 
 class Own(NamedTuple):
@@ -284,6 +291,8 @@ class EditorSession:
         message = await self._read(blocks, runs)
         if isinstance(message, Own) and message.name == COMPACT.name:
             return await self._compact(message.words, turn)
+        if isinstance(message, Own) and message.name == COMMANDS.name:
+            return await self._obey_commands(message.words)
         reason = "end_turn" if isinstance(message, Own) else await self._finish_waiting(turn)
         while reason == "end_turn":
             reason = await (self._retry(turn) if isinstance(message, Own) else self._run(message, turn))
@@ -332,6 +341,20 @@ class EditorSession:
         if done is None:
             return "cancelled"
         await self._tell(update_agent_message_text(f"{done}\n"))
+        return "end_turn"
+
+    @property
+    def background(self) -> BackgroundCommands:
+        """The session's commands that stay. An agent must exist."""
+        return BackgroundCommands(self.project.kernel, self.id, self.project.backend_of(self.id))
+
+    async def _obey_commands(self, words: str) -> Any:
+        """List the background commands, or stop or keep one."""
+        try:
+            lines = await self.background.obey(words)
+        except ValueError as error:
+            raise RequestError(INVALID, f"/commands: {visible(str(error))}") from error
+        await self._tell(update_agent_message_text("".join(f"{visible(line)}\n" for line in lines)))
         return "end_turn"
 
     async def _retry(self, turn: _Turn) -> Any:
@@ -412,8 +435,12 @@ class EditorSession:
     async def _decide(self, runs: Sessions, turn: _Turn) -> None:
         """Decide the calls that wait. A question that is canceled stops the turn."""
         requests = await runs.waiting(self.id)
-        if requests is None:
-            return  # another process was faster
+        if requests is None:  # another process was faster
+            if (await self.project.store.info(self.id)).status == "awaiting":
+                # It may have died between the answer and the run. A run that was stopped stays so.
+                with suppress(SessionBusy, NothingToResume):
+                    await runs.resume(self.id)
+            return
         answers: dict[str, bool | str | ToolDenied] = {}
         for question in questions_of(requests):
             answer = await self._answer_to(question, turn)
@@ -423,7 +450,7 @@ class EditorSession:
                 return
             answers[question.path] = answer
         try:
-            await runs.decide(self.id, answer_questions(requests, answers))
+            await runs.decide(self.id, answer_questions(requests, answers), approval=requests.approval)
         except NotPending as error:  # another interface was faster: its answer is what happens
             await self._tell(update_agent_message_text(f"{error.message}\n"))
         if turn.canceled.is_set():

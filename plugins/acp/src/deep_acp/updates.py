@@ -20,6 +20,8 @@ from acp.helpers import (
 from acp.schema import Usage, UsageUpdate
 from deep_sessions import exit_code
 
+from deep_core.plugin_api import call_ids
+
 from .changes import Change, Todos
 from .tools import content_of_change, content_of_text, kind_of, locations_of, raw_of, read_args, title_of_call
 
@@ -89,7 +91,7 @@ class Translator:
         self._tags = tags
         self._window = window
         self._calls: dict[tuple[str, str], CallView] = {}
-        self._ids: dict[str, int] = {}
+        self._ids: set[str] = set()
         self._written = ""
         """What the editor has of the message that the model is writing."""
         self._effects: dict[str, list[Change | Todos]] = {}
@@ -110,16 +112,22 @@ class Translator:
 
     def call_of(self, question: Question) -> CallView:
         """Return the call that a question is about, with all of its arguments."""
-        for (_, call_id), view in reversed(self._calls.items()):
-            if call_id == question.call_id and not view.is_over:
+        above, call_id = call_ids(question.path)[:-1], question.call_id
+        for (path, known), view in reversed(self._calls.items()):
+            # A subagent's call may have the id of its caller's.
+            is_as_deep = (path.count("/") + 1 if path else 0) == len(above)
+            if known == call_id and is_as_deep and view.tool == question.tool and not view.is_over:
                 view.args = question.args
                 return view
-        return self._begin("", question.call_id, question.tool, question.args)
+        return self._begin("/".join(above), call_id, question.tool, question.args)
 
     def _begin(self, path: str, call_id: str, tool: str, args: Mapping[str, Any]) -> CallView:
         # Ids of calls are unique for a provider's response, not for a session.
-        count = self._ids[call_id] = self._ids.get(call_id, 0) + 1
-        view = CallView(call_id if count == 1 else f"{call_id}#{count}", tool, args)
+        shown, count = call_id, 1
+        while shown in self._ids:
+            shown, count = f"{call_id}#{count + 1}", count + 1
+        self._ids.add(shown)
+        view = CallView(shown, tool, args)
         self._calls[path, call_id] = view
         return view
 

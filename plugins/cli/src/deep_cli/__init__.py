@@ -14,9 +14,18 @@ if TYPE_CHECKING:
     from .chat.old_chats import read_old_chats
     from .config.keys import load_key
     from .failure import Failure
-    from .flags import agent_options, approve_option, backend_option, config_option, plugin_option, store_option
+    from .flags import (
+        agent_option,
+        agent_options,
+        approve_option,
+        backend_option,
+        config_option,
+        plugin_option,
+        store_option,
+    )
     from .options import CliOptions
     from .plugins.files import load_plugin_files
+    from .run.agent import find_agent
     from .run.approval import Answer, ApprovalMode, Ask, Question, Refusal
     from .run.changes import FileChange
     from .run.command import run_command
@@ -43,10 +52,12 @@ __all__ = [
     "RunReport",
     "Step",
     "TerminalReporter",
+    "agent_option",
     "agent_options",
     "approve_option",
     "backend_option",
     "config_option",
+    "find_agent",
     "load_key",
     "load_plugin_files",
     "one_line",
@@ -64,11 +75,13 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "run.agent": ["find_agent"],
         "run.approval": ["Answer", "ApprovalMode", "Ask", "Question", "Refusal"],
         "run.changes": ["FileChange"],
         "run.command": ["run_command"],
         "failure": ["Failure"],
         "flags": [
+            "agent_option",
             "agent_options",
             "approve_option",
             "backend_option",

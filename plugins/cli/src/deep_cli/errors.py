@@ -6,7 +6,7 @@ import re
 import traceback
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from deep_core import ConfigError, PluginError
 from deep_core.plugin_api import error_message, suggest
@@ -162,35 +162,33 @@ def _user_error(error: Exception, model: str) -> ErrorLine:
 
 
 def _provider_error(error: ModelAPIError, model: str) -> ErrorLine:
-    from deep_sessions import end_of_error
-    from pydantic_ai import exceptions
+    from deep_sessions import End, end_of_error, words_of_error
 
-    status: int | None = getattr(error, "status_code", None)
-    cause = _provider_message(error)
-    end = end_of_error(error)
-    code = f" (HTTP {status})" if status else ""
-    variable = key_variable(model) or "the provider's key"
-    way: str
-    if isinstance(error, exceptions.ModelAuthenticationError) or status in (401, 403):
-        way = f"the key was refused{code}: check {variable}"
-    elif isinstance(error, exceptions.ModelNotFoundError) or status == 404:
-        way = f"no such model or address{code}: check --model and the provider's base URL"
-    elif end is not None and end.kind == "overflow":
-        way, cause = f"{end.words}{code}", ""
-    elif isinstance(error, exceptions.ModelQuotaExceededError):
-        way = f"the account's quota is used up{code}: check the provider's billing page"
-    elif isinstance(error, exceptions.ModelRateLimitError) or status == 429:
-        way = f"too many requests{code}: {_when(end)}"
-    elif end is not None and end.status is None and end.code in ("timed_out", "stalled", "cut", "garbled"):
-        way, cause = f"{end.words}: run it again, or use another --model", ""
-    elif isinstance(error, exceptions.ModelConnectionError):
-        way = f"the provider cannot be reached: check the network{_base_url(model)}"
-        cause = _cause(error)
-    elif status is not None and status >= 500:
-        way = f"the provider failed{code}: {_when(end)}, or use another --model"
-    else:
-        way = f"the provider refused the request{code}; --verbose shows all of it"
-    return ErrorLine(f"{model or error.model_name}: {way}" + (f" [{cause}]" if cause else ""))
+    end = end_of_error(error) or End(kind="permanent")
+    advice = _advice(end, model)
+    words = words_of_error(error, end) or _text(error)
+    return ErrorLine(f"{model or error.model_name}: {words}" + (f"; {advice}" if advice else ""))
+
+
+def _advice(end: End, model: str) -> str:
+    """Return what to do about a request that failed, by its code."""
+    match end.code:
+        case "unauthorized":
+            return f"check {key_variable(model) or 'the key of the provider'}"
+        case "unknown_model":
+            return "check --model and the base URL of the provider"
+        case "no_credit":
+            return "check the billing page of the provider"
+        case "unreachable":
+            return f"check the network{_base_url(model)}"
+        case "window_full":
+            return ""  # its words say what to do
+        case "rejected":
+            return "--verbose shows all of it"
+        case "rate_limited":
+            return _when(end)
+        case _:
+            return f"{_when(end)}, or use another --model"
 
 
 def _when(end: End | None) -> str:
@@ -205,19 +203,3 @@ def _when(end: End | None) -> str:
 def _base_url(model: str) -> str:
     variable = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}.get(_provider(model))
     return f", and {variable} if it is set" if variable else ""
-
-
-def _provider_message(error: ModelAPIError) -> str:
-    """The provider's message, if its error has the usual shape: {"message": …} or {"error": {"message": …}}."""
-    body: Any = error.body
-    if isinstance(body, dict) and isinstance(body.get("error"), dict):  # pyright: ignore[reportUnknownMemberType]
-        body = body["error"]  # pyright: ignore[reportUnknownVariableType]
-    message: Any = body.get("message") if isinstance(body, dict) else body  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return one_line(str(message), 200) if message else ""  # pyright: ignore[reportUnknownArgumentType]
-
-
-def _cause(error: BaseException) -> str:
-    """The innermost cause: the socket's message says more than `Connection error.`"""
-    while error.__cause__ is not None or (error.__context__ is not None and not error.__suppress_context__):
-        error = error.__cause__ or error.__context__ or error
-    return one_line(str(error), 200)

@@ -10,6 +10,7 @@ import click
 
 __all__ = [
     "BACKEND",
+    "agent_option",
     "agent_options",
     "approve_option",
     "backend_option",
@@ -80,7 +81,7 @@ file_option = click.option(
     metavar="FILE",
     type=FILE,
     multiple=True,
-    help="Attach a text file to the task (in a chat, to the first message); may be given several times.",
+    help="Attach a text file or a picture to the task (in a chat, to the first message); may be given several times.",
 )
 store_option = click.option(
     "--store",
@@ -118,6 +119,14 @@ plugin_option = click.option(
 )
 
 
+agent_option = click.option(
+    "--agent",
+    "agent_name",
+    metavar="NAME",
+    help="An agent of your own: module:attribute or file.py:attribute. Default: deep's, of all plugins.",
+)
+
+
 def agent_options(*, files: bool = True) -> Callable[[F], F]:
     """Add the options of `deep run` and `deep chat`: model, backend, files, approvals.
 
@@ -149,6 +158,7 @@ def agent_options(*, files: bool = True) -> Callable[[F], F]:
             help="Maximum requests to the model (in a chat, for one message). Default: 200.",
         ),
         plugin_option,
+        agent_option,
     ]
 
     def add(command: F) -> F:

@@ -545,7 +545,7 @@ def test_what_had_no_answer_is_not_recalled_with_the_answer_to_something_else(ch
 def test_a_chat_in_which_nothing_was_answered_is_kept_with_what_was_said(deep: Any, chat: Any) -> None:
     with OpenAIStub(Script(Failure(401, retry=False))) as stub, chat(stub) as terminal:
         terminal.say("hello")
-        terminal.expect("check OPENAI_API_KEY")
+        terminal.expect("does not accept the API key")
         terminal.prompt()
         terminal.type(CTRL_D)
         assert terminal.end() == 0
@@ -578,7 +578,7 @@ def test_a_conversation_that_began_elsewhere_stays_although_nothing_was_answered
     asyncio.run(begin())
     with OpenAIStub(Script(Failure(401, retry=False))) as stub, chat(stub, "--resume", session) as terminal:
         terminal.say("hello")
-        terminal.expect("check OPENAI_API_KEY")
+        terminal.expect("does not accept the API key")
         terminal.prompt()
         terminal.type(CTRL_D)
         assert terminal.end() == 0
@@ -700,7 +700,7 @@ def test_usage_adds_up_over_turns_and_over_a_resume(deep: Any, chat: Any) -> Non
 def test_a_providers_error_is_shown_with_what_to_type_and_the_chat_continues(chat: Any) -> None:
     with OpenAIStub(Script(Failure(401, "No.", retry=False), "good")) as stub, chat(stub) as terminal:
         terminal.say("hello")
-        terminal.expect("check OPENAI_API_KEY")
+        terminal.expect("does not accept the API key")
         terminal.expect("/retry tries again")
         terminal.say("/retry")
         terminal.expect("good")

@@ -77,7 +77,6 @@ def test_the_demo(tmp_path: Path, own_home: Path, size: tuple[int, int], then: t
 def test_a_chat_with_an_edit_that_is_approved_and_one_that_is_undone(
     deep: Any, size: tuple[int, int], then: tuple[int, int]
 ) -> None:
-    deep.config("[agent]\ninterrupt_on = { edit_file = true }\n")
     again = Call("edit_file", {"path": "a.txt", "old_string": "goodbye", "new_string": "oops"})
     script = Script(Call("read_file", {"path": "a.txt"}), EDIT, ANSWER, again, "Changed again.", "Fine.")
     with OpenAIStub(script) as stub, Terminal(deep, "chat", *MODEL, env=stub.env, size=size) as terminal:

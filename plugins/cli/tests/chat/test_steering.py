@@ -48,7 +48,19 @@ def conversation(script: Script, store: MemoryStore) -> Generator[Conversation]:
     with Kernel(plugins=[progress]) as kernel:
         made = make_agent(kernel, function_model(script), "local", is_stored=True)
         new = StoredChat(new_id(folder), folder)
-        chat = Chat(kernel, progress, made, new, store, screen, prompt=prompt, approve="ask", max_requests=9, loop=loop)
+        chat = Chat(
+            kernel,
+            progress,
+            made,
+            new,
+            store,
+            screen,
+            make=lambda model: made,
+            prompt=prompt,
+            approve="ask",
+            max_requests=9,
+            loop=loop,
+        )
         yield Conversation(chat, prompt, shown, loop)
     loop.close()
 

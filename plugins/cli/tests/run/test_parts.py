@@ -241,12 +241,17 @@ def test_run_task_works_in_a_folder_with_a_model_of_the_callers_and_gives_the_fo
         Call("write_file", {"path": "new.txt", "content": "x"}), Call("execute", {"command": "rm new.txt"}), "fine"
     )
     report = run_task(
-        "Go", model=function_model(script), folder=tmp_path, ask=lambda question: "no", reporter=listening
+        "Go",
+        model=function_model(script),
+        folder=tmp_path,
+        ask=lambda question: "yes" if question.tool == "write_file" else "no",
+        reporter=listening,
     )
     assert (report.status, report.exit_code, report.output) == ("refused", 3, "fine")
     assert report.files == (FileChange("new.txt", "added"),)
     assert [step.tool for step in report.steps] == ["write_file"]
-    assert listening.heard == [f"begin Go in {tmp_path.name}", "execute False you", "refused"]
+    heard = ["write_file True you", "execute False you", "refused"]
+    assert listening.heard == [f"begin Go in {tmp_path.name}", *heard]
     assert Path.cwd() == before
 
 

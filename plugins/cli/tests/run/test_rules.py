@@ -224,3 +224,75 @@ def test_undo_restores_what_tools_changed_and_leaves_what_something_else_changed
     assert (tmp_path / "a").read_text() == "a"
     assert not (tmp_path / "new").exists()
     assert (tmp_path / "b").read_text() == "mine"
+
+
+def _log_of(tmp_path: Path) -> tuple[Any, FileLog, Any]:
+    backend, log = local_backend(tmp_path), FileLog()
+
+    async def change(path: str, text: str | None) -> None:
+        await log.before(path, backend)
+        if text is not None:
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text)
+        await log.after(path, backend)
+
+    return backend, log, change
+
+
+def test_undo_removes_the_folders_that_the_turn_made_and_no_others(tmp_path: Path) -> None:
+    backend, log, change = _log_of(tmp_path)
+    (tmp_path / "old").mkdir()
+
+    async def act() -> list[str]:
+        log.begin(1)
+        await change("src/new/part.py", "x")
+        await change("src/new/deeper/other.py", "x")
+        await change("old/file.py", "x")
+        await change("kept/file.py", "x")
+        (tmp_path / "kept/mine").write_text("mine")
+        log.begin(2)
+        await change("src/new/late.py", "x")
+        await log.take_back(1, backend)
+        assert (tmp_path / "src/new/part.py").exists()
+        await log.take_back(1, backend)
+        return sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*"))
+
+    assert asyncio.run(act()) == ["kept", "kept/mine", "old"]
+
+
+def test_undo_names_only_files_that_it_changed(tmp_path: Path) -> None:
+    backend, log, change = _log_of(tmp_path)
+    (tmp_path / "denied").write_text("a")
+    (tmp_path / "there-and-back").write_text("a")
+
+    async def act() -> Any:
+        log.begin(1)
+        await change("denied", None)
+        await change("never/made", None)
+        await change("there-and-back", "b")
+        log.begin(2)
+        await change("there-and-back", "a")
+        await change("changed", "b")
+        (tmp_path / "denied").write_text("mine")
+        return await log.take_back(2, backend)
+
+    done = asyncio.run(act())
+    assert (done.restored, done.left) == (("changed",), ())
+    assert (tmp_path / "denied").read_text() == "mine"
+
+
+def test_undo_knows_a_file_by_all_of_its_names(tmp_path: Path) -> None:
+    backend, log, change = _log_of(tmp_path)
+    (tmp_path / "a").write_text("0")
+    (tmp_path / "link").symlink_to("a")
+
+    async def act() -> Any:
+        log.begin(1)
+        for number, name in enumerate(["a", "./a", "link", str(tmp_path / "a")]):
+            await change(name, str(number + 1))
+        return await log.take_back(1, backend)
+
+    done = asyncio.run(act())
+    assert (done.restored, done.left) == (("a",), ())
+    assert (tmp_path / "a").read_text() == "0"
+    assert (tmp_path / "link").is_symlink()

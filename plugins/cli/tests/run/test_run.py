@@ -154,7 +154,8 @@ def test_tokens_are_the_sum_of_what_the_provider_counted(deep: Any) -> None:
 @pytest.mark.parametrize(("typed", "made", "code"), [("y\n", True, 0), ("n\n", False, 3), ("what\nno\n", False, 3)])
 def test_on_a_terminal_a_person_decides(deep: Any, typed: str, made: bool, code: int) -> None:
     with OpenAIStub(WORK) as stub:
-        done = deep.typed("run", "Fix", *MODEL, answers=[("run it?", typed)], env=stub.env)
+        answers = [("run it?", "y\n"), ("command: printf made", typed)]  # the edit asks first
+        done = deep.typed("run", "Fix", *MODEL, answers=answers, env=stub.env)
     assert done.code == code, done.out
     assert (deep.work / "b.txt").exists() is made
     assert "command: printf made > b.txt" in done.out
@@ -300,11 +301,11 @@ def test_files_are_attached_as_data(deep: Any) -> None:
 
 
 def test_a_binary_file_is_refused_before_anything_is_sent(deep: Any) -> None:
-    (deep.work / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n\x00")
+    (deep.work / "x.bin").write_bytes(b"\xff\xfe\x00\x01")
     with OpenAIStub(Script("done")) as stub:
-        done = deep("run", "Read", *MODEL, "--file", "x.png", env=stub.env)
+        done = deep("run", "Read", *MODEL, "--file", "x.bin", env=stub.env)
     assert (done.code, stub.requests) == (2, [])
-    assert "x.png: not UTF-8 text" in done.err
+    assert "x.bin: not UTF-8 text" in done.err
 
 
 def test_attached_files_have_a_limit(deep: Any) -> None:
@@ -468,6 +469,7 @@ def test_a_provider_that_cannot_be_reached_is_one_line(deep: Any) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+    deep.config("[agent.model.retry]\nmax_wait_ms = 0\n")
     env = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "x", "NO_PROXY": "127.0.0.1"}
     done = deep("run", "Go", *MODEL, env=env)
     assert done.code == 1

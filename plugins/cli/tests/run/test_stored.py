@@ -214,3 +214,17 @@ def test_wrong_use_is_one_line_that_says_what_to_type(deep: Any) -> None:
         assert (done.code, done.out) == (code, ""), words
         assert said in done.err
         assert "Traceback" not in done.err
+
+
+@pytest.mark.slow
+def test_a_session_of_another_folder_is_refused_in_one_line(deep: Any) -> None:
+    other = deep.work / "other"
+    other.mkdir()
+    store = f"sqlite:///{deep.work}/s.db"
+    run = ("run", "Hello", *MODEL, "--session", "s", "--store", store)
+    with OpenAIStub(Script("Hello.")) as stub:
+        deep(*run, env=stub.env).ok()
+        done = deep.piped("", *run, cwd=other, env=stub.env)
+        assert len(stub.requests) == 1
+    assert done.code == 2
+    assert done.err.splitlines()[-1] == f"deep: --session s: it is of {deep.work}: cd there, or choose another name"

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
 
+import anyio.to_thread
 import pytest
 from deep_cli import TerminalReporter, run_task
 from deep_cli.chat.conversation import Chat
@@ -358,9 +359,42 @@ def test_a_signal_as_a_run_of_a_chat_begins_or_ends_stops_the_turn_and_the_next_
     with Kernel(plugins=[progress]) as kernel:
         made = make_agent(kernel, function_model(script), "local", is_stored=True)
         new = StoredChat(new_id(str(Path.cwd())), str(Path.cwd()))
-        chat = Chat(kernel, progress, made, new, store, screen, approve="ask", max_requests=9, loop=loop)
+        chat = Chat(
+            kernel,
+            progress,
+            made,
+            new,
+            store,
+            screen,
+            make=lambda model: made,
+            approve="ask",
+            max_requests=9,
+            loop=loop,
+        )
         assert loop.run(chat.turn("go")) == "stopped"
         assert not chat.has_denials  # nothing was decided
         assert list(Path.cwd().iterdir()) == []
         assert loop.run(chat.turn("go on")) == "done"
+    loop.close()
+
+
+def test_a_thread_that_waits_for_work_is_no_tool_that_does_not_stop() -> None:
+    loop, go_on, entered = ChatLoop(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        entered.set()
+        go_on.wait()
+
+    async def turns() -> list[bool]:
+        await anyio.to_thread.run_sync(int)  # its thread stays for this task
+        idle = await loop.thread_at_work()
+        at_work = asyncio.create_task(anyio.to_thread.run_sync(work, abandon_on_cancel=True))
+        while not entered.is_set():
+            await asyncio.sleep(0)
+        at_work.cancel()
+        found = [idle, await loop.thread_at_work()]
+        go_on.set()
+        return [*found, await loop.thread_at_work()]
+
+    assert loop.run(turns()) == [False, True, False]
     loop.close()

@@ -33,6 +33,7 @@ def chat(
     approve: Literal["ask", "allow", "deny"] | None,
     max_requests: int | None,
     plugin_files: tuple[Path, ...],
+    agent_name: str | None,
     resume: str | None,
     plan: bool,
     config: Path | None,
@@ -60,5 +61,6 @@ def chat(
         config=config,
         trace=verbose(ctx),
         plan=plan,
+        agent_name=agent_name,
     )
     ctx.exit(code)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChatCompleter"]
 
-_FILE = re.compile(r"(?:^|\s)@(\S*)$")
+_FILE = re.compile(r'(?:^|\s)@(?:("[^"\n]*)|(\S*))$')
 MOST = 200
 """Files that are offered."""
 
@@ -42,9 +42,11 @@ class ChatCompleter(Completer):
                 if name.startswith(text):
                     yield Completion(name, -len(text), display=label(name), display_meta=one_line(about, 60))
         elif (found := _FILE.search(text)) is not None:
-            typed = found[1]
-            for path in _paths(self._folder, typed):
-                yield Completion(path, -len(typed), display=label(path))
+            typed = found[1] or found[2]
+            for path in _paths(self._folder, typed.removeprefix('"')):
+                quoted = f'"{path}' + ("" if path.endswith("/") else '"')  # a folder is typed on
+                text = quoted if found[1] or re.search(r"\s", path) else path
+                yield Completion(text, -len(typed), display=label(path))
 
 
 def _paths(folder: str, typed: str) -> list[str]:
@@ -58,6 +60,6 @@ def _paths(folder: str, typed: str) -> list[str]:
             found = [entry for entry in entries if entry.name.startswith(name) and entry.name not in SKIPPED]
     except OSError:
         return []
-    # A name with a space or a control character could not be told from the words around it.
+    # A name with a control character or a quote could not be told from the words around it.
     names = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in found if entry.name.isprintable()]
-    return [f"{above}/{name}" if above else name for name in sorted(names) if " " not in name][:MOST]
+    return [f"{above}/{name}" if above else name for name in sorted(names) if '"' not in name][:MOST]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import shlex
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from deep_sessions import (
     AgentError,
+    BackgroundCommands,
     ChatCommand,
     DecisionsPending,
     NotCompacted,
@@ -30,17 +31,19 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 from deep_core import Kernel, create_default_deps
 
 from ..errors import explain_error
-from ..failure import show_traceback
-from ..run.agent import AgentSetup, make_agent
+from ..failure import Failure, show_traceback
+from ..run.agent import AgentSetup
 from ..run.approval import Answer, ApprovalMode, Approver, Question, questions
+from ..run.attach import Attachment, Message, as_prompt, takes_pictures
 from ..run.names import new_id, project, short_id
 from ..run.plan import CARRY_OUT
 from ..run.progress import CliProgress
 from ..terminal.interrupts import ChatLoop, Interrupts, LeftRunning, Stopped
 from ..terminal.screen import one_line
 from ..undo import FileLog, TakenBack
+from .mentions import Mentions, text_of
 from .screen import ChatScreen
-from .stored import ChatRuns, StoredChat, find_chat
+from .stored import ChatRuns, StoredChat, check_agent, find_chat
 
 if TYPE_CHECKING:
     from deep_sessions import Compacted, Outcome
@@ -55,6 +58,7 @@ __all__ = ["Chat", "Left"]
 T = TypeVar("T")
 End = Literal["done", "stopped", "failed", "lost"]
 """How a turn ended. `lost`: the message did not get into the conversation."""
+MODES = ("ask", "accept-edits", "plan")
 GO_ON = "Everything so far is kept: /retry tries again, or say what to do next."
 SEND_AGAIN = "Nothing is lost: send it again (arrow up)."
 BUSY = "Another deep chat is at work in this chat. Nothing is lost: send it again (arrow up) when it has answered."
@@ -82,10 +86,12 @@ class Chat:
         stored: the conversation to continue, or a new one.
         store: where it is stored.
         screen: shows it.
+        make: makes the agent with another model.
         plugin_files: the files of `-p` in the kernel, as in `StoredChat`.
         prompt: where the user types; None without a terminal.
         approve: how to decide calls that need approval: `ask`, `allow` or `deny`.
         max_requests: maximum requests of one turn.
+        attach_chars: maximum characters of the text files that one message mentions.
         loop: runs everything; a provider's client is tied to the loop that first used it.
         trace: show tracebacks of errors.
     """
@@ -99,10 +105,12 @@ class Chat:
         store: SessionStore,
         screen: ChatScreen,
         *,
+        make: Callable[[str], AgentSetup],
         plugin_files: Mapping[str, str] = MappingProxyType({}),
         prompt: ChatPrompt | None = None,
         approve: ApprovalMode,
         max_requests: int,
+        attach_chars: int = 200_000,
         loop: ChatLoop,
         trace: bool = False,
     ) -> None:
@@ -112,13 +120,16 @@ class Chat:
         """Whether Ctrl-C ended a turn."""
         self.failed = False
         """Whether a turn ended with an error."""
+        self.elsewhere = ""
+        """The folder of the chat that follows this one, such as a worktree; "" for none."""
         self._kernel = kernel
         self._progress = progress
         self._screen = screen
         self._limits = UsageLimits(request_limit=max_requests)
         self._loop = loop
         self._trace = trace
-        self._runs = ChatRuns(store, kernel, setup.modes, self._workspace, self._not_stored)
+        self._make = make
+        self._runs = ChatRuns(store, setup.kernel, setup.modes, self._workspace, self._not_stored)
         self._backend: WorkspaceBackend | None = None
         self._was_run = False
         """Whether the store may have this conversation."""
@@ -130,6 +141,9 @@ class Chat:
         self.log = progress.log = FileLog()
         """What the tools of this chat changed."""
         self._interrupts = Interrupts()
+        self.output: tuple[str, str] | None = None
+        """The last `!` command of the user, and its output."""
+        self.mentions = Mentions(stored.folder, attach_chars, lambda: self.output)
         self._use(setup)
 
     def _use(self, setup: AgentSetup) -> None:
@@ -139,7 +153,7 @@ class Chat:
 
     # -- one turn ------------------------------------------------------------------------------------------------------
 
-    async def turn(self, prompt: str | None, *, again: bool = False) -> End:
+    async def turn(self, prompt: Message | None, *, again: bool = False) -> End:
         """Run until the model has answered, asking about calls that need approval. The store has every step.
 
         Args:
@@ -164,15 +178,30 @@ class Chat:
         with self._hearing(interrupts):
             return await interrupts.run(work, cancel)
 
+    async def agrees(self, question: str) -> bool:
+        """Ask the user; without a terminal, the answer is no."""
+        if self._prompt is None:
+            return False
+        try:
+            return (await self._prompt.reply([("bold", f"{question} y/n ")]) or "").strip().lower() in ("y", "yes")
+        except Stopped:
+            return False
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncGenerator[bool]:
+        """Give the terminal to another program of the user. Yields whether there is one."""
+        if self._prompt is None:
+            yield False
+            return
+        async with self._prompt.lend():
+            yield True
+
     @contextmanager
     def _hearing(self, interrupts: Interrupts) -> Generator[None]:
         """Hear Ctrl-C: as a key at the prompt, or as a signal."""
         if self._prompt is not None:
-            self._prompt.stop, self._prompt.busy = interrupts, True
-            try:
+            with self._prompt.hearing(interrupts):
                 yield
-            finally:
-                self._prompt.busy = False
             return
         loop = asyncio.get_running_loop()
         usual = signal.getsignal(signal.SIGINT)
@@ -183,7 +212,7 @@ class Chat:
             loop.remove_signal_handler(signal.SIGINT)
             signal.signal(signal.SIGINT, usual)
 
-    async def _turn(self, prompt: str | None, *, again: bool) -> End:
+    async def _turn(self, prompt: Message | None, *, again: bool) -> End:
         # What was unfinished belongs to this turn.
         before = len(self.stored.messages) if prompt is not None else 0
         self._was_run, outcome = True, None
@@ -199,7 +228,7 @@ class Chat:
                 while outcome.status == "awaiting" and outcome.requests is not None:
                     waiting = await questions(outcome.requests, self._workspace(chat.id))
                     results = await self._decide(outcome.requests, waiting)
-                    outcome = await self._run(partial(runs.answer, chat, results))
+                    outcome = await self._run(partial(runs.answer, chat, outcome.requests.approval, results))
                 if self._posts:  # what was typed as the run ended is the next message
                     await asyncio.wait(self._posts)
                 message = await runs.next_message(chat) if outcome.status == "completed" else None
@@ -209,7 +238,7 @@ class Chat:
                 step = partial(runs.next, chat)
         except Stopped:  # at a question: the calls must not wait any more
             await self._attempt(self._runs.cancel(self.stored))
-            return self._end_stopped(before)
+            return await self._end_stopped(before)
         except LeftRunning as stop:  # it must not be continued
             await self._attempt(self._runs.cancel(self.stored))
             await self._attempt(self._runs.load(self.stored))
@@ -226,7 +255,7 @@ class Chat:
             self._interrupts.over()
             self._screen.turn_over()
         if outcome.status == "aborted":
-            return self._end_stopped(before)
+            return await self._end_stopped(before)
         if outcome.error is not None:
             return self._end_failed(outcome.error, before)
         if words := words_of_end(outcome.finish_reason or ""):
@@ -240,17 +269,17 @@ class Chat:
         token = CancellationToken()
 
         def cancel() -> None:
-            self._screen.stopping()
+            self._screen.stopping(self._interrupts.count)
             token.cancel()
 
         work = step(token=token, usage_limits=self._limits, on_events=self._progress.stream)
         outcome = await self._interrupts.run(work, cancel)
         self.stored.messages = outcome.messages
-        if self._interrupts.count and outcome.status == "awaiting":
-            raise Stopped  # too late to cancel this run, in time for what it asks
         return outcome
 
     async def _decide(self, requests: DeferredToolRequests, waiting: list[Question]) -> DeferredToolResults:
+        if self._interrupts.stops:
+            raise Stopped  # too late to cancel the run, in time for what it asks
         if self._prompt is None:
             return self._approver.decide(requests, waiting)
         return await self._answer(self._approver.deciding(requests, waiting))
@@ -269,17 +298,46 @@ class Chat:
         except StopIteration as end:
             return end.value
 
+    def attach(self, text: str, more: Sequence[Attachment] = ()) -> Message | None:
+        """Return a message with the files that it mentions, and say which these are.
+
+        Args:
+            text: the message.
+            more: goes with it too.
+
+        Returns:
+            What to send; None if the model would not see a picture of it, which is said.
+        """
+        found = self.mentions.find(text)
+        attachments = [*more, *found.attachments]
+        pictures = [one_line(each.name) for each in attachments if each.text is None]
+        if pictures and not takes_pictures(self._setup.agent.model):
+            self._screen.problem(
+                f"not sent: {self.stored.model} takes no pictures: {', '.join(pictures)}",
+                "Take another model with /model, then send it again (arrow up).",
+            )
+            return None
+        for each in attachments:
+            self._screen.note(f"  attached {one_line(each.name)} ({each.about})")
+        for name, why in found.problems:
+            self._screen.note(f"  not attached: {one_line(name)}: {why}")
+        return as_prompt(text, attachments)
+
     def steer(self, message: str) -> None:
         """Add a message to the next request of the run under way; it is the next message if the run ends before."""
         self._posts.add(task := asyncio.ensure_future(self._post(message)))
         task.add_done_callback(self._posts.discard)
 
     async def _post(self, message: str) -> None:
-        self._own.append(message)
+        attached = self.attach(message)
+        if attached is None:
+            return
+        sent = text_of(attached)
+        self._own.append(sent)
         try:
-            await self._runs.steer(self.stored, message)
+            await self._runs.steer(self.stored, attached)
         except AgentError as error:
-            self._own.remove(message)
+            self._own.remove(sent)
             if not isinstance(error, SessionNotFound):  # the first run has not begun
                 self._screen.problem(self._explain(error), "The message is sent next.")
             if self._prompt is not None:
@@ -305,10 +363,10 @@ class Chat:
 
     # -- other ends of a turn -----------------------------------------------------------------------------------------
 
-    def _end_stopped(self, before: int) -> End:
+    async def _end_stopped(self, before: int) -> End:
         self.stopped = True
         self._interrupts.over()
-        hint = "A tool does not stop, and may still do its work. " if self._loop.thread_at_work() else ""
+        hint = "A tool does not stop, and may still do its work. " if await self._loop.thread_at_work() else ""
         self._screen.problem("stopped", hint + (GO_ON if len(self.stored.messages) > before else SEND_AGAIN))
         return "stopped"
 
@@ -363,7 +421,8 @@ class Chat:
 
     def how_to_go_on(self) -> str:
         """The command to type."""
-        return f"Continue with: deep chat --resume {self.id}"
+        how = ["deep", "chat", "--resume", self.id, *(["--agent", self.stored.agent] if self.stored.agent else [])]
+        return f"Continue with: {shlex.join(how)}"
 
     async def finish_last_turn(self) -> None:
         """Ask again about calls that wait, and continue a turn that was interrupted. Raises Left as `turn` does."""
@@ -383,11 +442,24 @@ class Chat:
         """`ask`, `accept-edits` or `plan`."""
         return "plan" if self.stored.plan else "accept-edits" if self._approver.accepts_edits else "ask"
 
-    def switch_mode(self) -> None:
-        """Take the next mode."""
-        before = self.mode
-        self._approver.accepts_edits = before == "ask"
-        self.stored.plan = before == "accept-edits"
+    def switch_mode(self, mode: str = "") -> None:
+        """Take a mode; without its name, the next one."""
+        mode = mode or MODES[(MODES.index(self.mode) + 1) % len(MODES)]
+        self._approver.accepts_edits, self.stored.plan = mode == "accept-edits", mode == "plan"
+
+    def keep_mode(self) -> None:
+        """Begin later chats of this folder in this mode: `ask` or `accept-edits`.
+
+        Raises:
+            Failure: it is `plan`, or nothing can be kept for this folder.
+        """
+        rules = self._screen.rules
+        if rules is None or not rules.can_keep or self.stored.plan:
+            why = (
+                "plan mode is not: deep chat --plan begins in it" if self.stored.plan else "nothing is, in this folder"
+            )
+            raise Failure(f"no mode is kept: {why}")
+        rules.keep_edits(self._approver.accepts_edits)
 
     # -- back and elsewhere --------------------------------------------------------------------------------------------
 
@@ -448,6 +520,14 @@ class Chat:
         wanted = words.lower().split()
         return [(short_id(id), title) for id, title in found if all(word in title.lower() for word in wanted)]
 
+    async def search(self, words: str) -> list[tuple[str, str, str]]:
+        """Return messages of this folder's chats with these words: digits, who wrote it, an excerpt.
+
+        Raises:
+            AgentError: the store fails.
+        """
+        return await self._runs.search(words)
+
     async def go_to(self, digits: str) -> None:
         """Leave this conversation, and continue another one of this folder.
 
@@ -455,6 +535,8 @@ class Chat:
             Failure: there is no such chat, or it cannot be read.
         """
         found = await find_chat(self._runs.store, digits, self.stored.folder)
+        check_agent(found, self.stored.agent)
+        found.agent = self.stored.agent
         await self.leave()
         model = found.model
         self.stored = found
@@ -480,10 +562,15 @@ class Chat:
                 f"The chat continues without its tools. To have them: {how}",
             )
 
+    def last_answer(self) -> str:
+        """Return the text of the agent's last answer; "" before there is one."""
+        texts = (getattr(message, "text", None) for message in reversed(self.stored.messages))
+        return next((text for text in texts if text), "")
+
     def tools(self) -> Sequence[Any]:
         """Return the tools that the model is offered, as `deep explain` shows them."""
         with self._progress.mute():
-            return self._kernel.explain(self._setup.agent).tools
+            return self._setup.tools()
 
     async def render(self, name: str, words: str) -> str | None:
         """Return the message of a plugin's command; None if no plugin has it. Raises ValueError as the command does."""
@@ -492,6 +579,11 @@ class Chat:
             return None
         message = command.render(words)
         return message if isinstance(message, str) else await message
+
+    @property
+    def background(self) -> BackgroundCommands:
+        """The commands of this conversation that stay."""
+        return BackgroundCommands(self._kernel, self.stored.id, self._workspace(self.stored.id))
 
     def plugin_commands(self) -> Mapping[str, ChatCommand]:
         """Return the commands that plugins add, by name."""
@@ -511,8 +603,7 @@ class Chat:
         Raises:
             Exception: it is unknown, or its key or package is missing; the chat keeps its model.
         """
-        has_person = self._prompt is not None
-        self._use(make_agent(self._kernel, model, self._setup.backend, is_stored=True, has_person=has_person))
+        self._use(self._make(model))
         self._runs.use(self._setup.modes)
 
     async def ask_about_plan(self) -> str | None:
@@ -536,14 +627,17 @@ class Chat:
     async def begin_anew(self) -> None:
         """Leave this conversation stored, and begin another in the same workspace."""
         await self.leave()
-        self.stored = StoredChat(new_id(self.stored.folder), self.stored.folder, plan=self.stored.plan, is_new=True)
+        old = self.stored
+        self.stored = StoredChat(new_id(old.folder), old.folder, plan=old.plan, is_new=True, agent=old.agent)
         self._use(self._setup)
         self._approver.forget()
         self.log.clear()
 
     async def leave(self) -> None:
-        """Leave this conversation: it is deleted if it began here and nothing was said."""
+        """Leave this conversation: its commands end, and it is deleted if it began here and nothing was said."""
         chat = self.stored
+        if self._was_run:
+            await self.background.end()
         if chat.is_new and self._was_run and self._runs.is_stored and not chat.messages:
             await self._attempt(self._runs.drop_empty(chat))
         self._was_run = False

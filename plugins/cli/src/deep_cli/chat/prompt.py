@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from io import TextIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from deep_core.plugin_api import visible
 
-from ..terminal.interrupts import Stopped
+from ..terminal.interrupts import Interrupts, Stopped
 from ..terminal.screen import one_line
 
 if TYPE_CHECKING:
+    from prompt_toolkit.document import Document
     from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 __all__ = ["ChatPrompt"]
@@ -26,10 +29,36 @@ KEPT_LINES = "typed"
 REFRESH = 0.5
 """Seconds between two looks at the time in the status line."""
 DIM = "fg:ansibrightblack"
+LINE_FIRST = "a question waits: Enter queues this line, Ctrl-C sets it aside"
+
+
+@dataclass
+class _Asked:
+    """A question at the prompt.
+
+    Attributes:
+        text: what it asks.
+        answer: gets the answer; None for Ctrl-D.
+        at_switch: the answer of Shift-Tab; None: it changes the mode, and answers nothing.
+        is_open: whether it takes the keys. Before, they belong to the line that was begun before it.
+    """
+
+    text: StyleAndTextTuples
+    answer: asyncio.Future[str | None]
+    at_switch: str | None
+    is_open: bool = False
+
+    def reply(self, text: str | None) -> None:
+        """Take the answer."""
+        if not self.answer.done():
+            self.answer.set_result(text)
 
 
 class ChatPrompt:
     """Reads messages below what is printed. Enter sends, or queues while the agent works.
+
+    A question takes only keys that came after it was drawn below an empty line: a line that was begun before is a
+    message, and so is what was typed ahead.
 
     Args:
         folder: where to keep the history for the up arrow.
@@ -44,19 +73,28 @@ class ChatPrompt:
 
         self.queue: list[str] = []
         """Messages that wait for the agent."""
-        self.busy = False
-        """Whether the agent works."""
-        self.stop: Callable[[], None] = _nothing
-        """Is called at Ctrl-C and Esc while the agent works."""
+        self.busy = True
+        """Whether something is at work: all the time but while `message` waits for one."""
         self.steer: Callable[[str], None] = self.add
         """Is called with a message for the agent at work (Alt-Enter)."""
         self.switch: Callable[[], None] = _nothing
         """Is called at Shift-Tab."""
         self.about: Callable[[], str] = str
         """Returns what stands after the status above the prompt."""
+        self.dropped: set[str] = set()
+        """Gets the files that are dropped on the terminal: whole paths."""
+        self._folder = ""
+        self._lent = False
+        """Whether another program has the terminal."""
+        self._interrupts: Interrupts | None = None
+        """Hears Esc and Ctrl-C of what is at work; None where nothing can be stopped."""
+        self._early = Interrupts()
+        """Heard them before."""
+        self._asked: _Asked | None = None
+        self._draft: Document | None = None
+        """The line that was set aside for a question, or came back after one."""
         self._tail: Sequence[str] = ()
         self._status: Callable[[], str] | None = None
-        self._question: tuple[StyleAndTextTuples, asyncio.Future[str | None]] | None = None
         self._typed = asyncio.Event()
         self._output = create_output(always_prefer_tty=True)  # stderr if stdout is a file, which gets the answers only
         self._session: PromptSession[None] = PromptSession(
@@ -73,6 +111,8 @@ class ChatPrompt:
             complete_in_thread=True,
             refresh_interval=REFRESH,
         )
+        self._session.app.before_render += self._open
+        self._session.default_buffer.on_text_changed += self._forget_draft
         # Esc alone stops; it also begins Alt-Enter, which terminals send at once.
         self._session.app.timeoutlen = self._session.app.ttimeoutlen = 0.1
         self.stream = cast("TextIO", _Above(self._print))
@@ -83,6 +123,7 @@ class ChatPrompt:
         from .completion import ChatCompleter
 
         self._session.completer = ChatCompleter(commands, folder)
+        self._folder = folder
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
@@ -102,24 +143,42 @@ class ChatPrompt:
 
     async def message(self) -> str:
         """Return the next message, once there is one."""
-        while not self.queue:
-            self._typed.clear()
-            await self._typed.wait()
+        self._early = Interrupts()  # what was typed before was about the message before
+        if not self.queue:
+            self.busy = False
+            self._redraw()
+            while not self.queue:
+                self._typed.clear()
+                await self._typed.wait()
+        self.busy = True
         text = self.queue.pop(0)
         self._redraw()
         return text
 
+    @contextmanager
+    def hearing(self, interrupts: Interrupts) -> Generator[None]:
+        """Let Esc and Ctrl-C stop what is at work, also those that came since its message was sent."""
+        before, self._interrupts = self._interrupts, interrupts
+        early, self._early = self._early, Interrupts()
+        early.repeat(interrupts)
+        try:
+            yield
+        finally:
+            self._interrupts = before
+
     def add(self, text: str) -> None:
         """Add a message to those that wait."""
         self.queue.append(text)
+        self.busy = True  # already: a Ctrl-C that follows is about this message
         self._typed.set()
         self._redraw()
 
-    async def reply(self, question: Sequence[tuple[str, str]]) -> str | None:
+    async def reply(self, question: Sequence[tuple[str, str]], *, at_switch: str | None = None) -> str | None:
         """Ask a question in place of the prompt; what was being typed comes back afterwards.
 
         Args:
             question: texts, each with its style.
+            at_switch: the answer of Shift-Tab; None: it changes the mode, and answers nothing.
 
         Returns:
             The answer; None for Ctrl-D.
@@ -127,18 +186,66 @@ class ChatPrompt:
         Raises:
             Stopped: Ctrl-C or Esc.
         """
-        buffer = self._session.default_buffer
-        draft = buffer.document
-        buffer.reset()
-        answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._question = ([(style, visible(text)) for style, text in question], answer)
+        text: StyleAndTextTuples = [(style, visible(text)) for style, text in question]
+        asked = self._asked = _Asked(text, asyncio.get_running_loop().create_future(), at_switch)
+        if self._draft is not None and self._draft.text == self._session.default_buffer.text:
+            self._set_aside()  # it came back after the question before, and the user did not go on with it
+        else:
+            self._draft = None
         self._redraw()
         try:
-            return await answer
+            return await asked.answer
         finally:
-            self._question = None
-            buffer.reset(draft)
+            self._asked = None
+            if asked.is_open and self._session.default_buffer.text:
+                self._session.default_buffer.reset()
+            if self._draft is not None and not self._session.default_buffer.text:
+                self._session.default_buffer.reset(self._draft)
             self._redraw()
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncGenerator[None]:
+        """Give the terminal to another program; what was being typed comes back afterwards."""
+        from prompt_toolkit.application import in_terminal
+        from prompt_toolkit.application.current import set_app
+
+        self._lent = True
+        try:
+            with set_app(self._session.app):
+                async with in_terminal():
+                    yield
+        finally:
+            self._lent = False
+            self._redraw()
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    def _open(self, app: Any) -> None:
+        """Let a question take the keys from now on, if no line was begun: it is about to be drawn."""
+        if self._asked is not None and not self._session.default_buffer.text and not self._has_typed_ahead():
+            self._asked.is_open = True
+
+    def _has_typed_ahead(self) -> bool:
+        """Whether unread keys wait, or keys that may begin one."""
+        app = self._session.app
+        if app.key_processor.input_queue or app.key_processor.key_buffer:
+            return True
+        return os.name == "posix" and bool(select.select([app.input.fileno()], [], [], 0)[0])
+
+    @property
+    def _is_asking(self) -> bool:
+        return self._asked is not None and self._asked.is_open
+
+    def _forget_draft(self, buffer: Any) -> None:
+        """The user goes on with a line that came back after a question."""
+        if self._asked is None:
+            self._draft = None
+
+    def _set_aside(self) -> None:
+        buffer = self._session.default_buffer
+        self._draft = buffer.document
+        buffer.reset()
+        self._redraw()
 
     # -- the screen ----------------------------------------------------------------------------------------------------
 
@@ -174,12 +281,14 @@ class ChatPrompt:
         parts: StyleAndTextTuples = []
         for line in self._tail:
             parts += [*to_formatted_text(ANSI(line)), ("", "\n")]
-        if self._question is not None:
-            return [*parts, *self._question[0]]
+        parts += [(DIM, f"  next: {one_line(text, 70)}\n") for text in self.queue]
+        if self._asked is not None and self._asked.is_open:
+            return [*parts, *self._asked.text]
+        if self._asked is not None:
+            return [*parts, (DIM, f"{LINE_FIRST}\n"), ("bold", "> ")]
         status = "ready"
         if self.busy:
             status = "working" if self._status is None else visible(self._status())
-        parts += [(DIM, f"  next: {one_line(text, 70)}\n") for text in self.queue]
         return [*parts, (DIM, f"{status} · {visible(self.about())}\n"), ("bold", "> ")]
 
     # -- keys ----------------------------------------------------------------------------------------------------------
@@ -187,16 +296,17 @@ class ChatPrompt:
     def _keys(self) -> Any:
         from prompt_toolkit.filters import Condition
         from prompt_toolkit.key_binding import KeyBindings
+        from prompt_toolkit.keys import Keys
 
         keys: Any = KeyBindings()
-        busy = Condition(lambda: self.busy or self._question is not None)
+        busy = Condition(lambda: self.busy)
 
         @keys.add("enter")
         @keys.add("c-j")  # Enter typed before the prompt appeared
         def send(event: Any) -> None:
             buffer = event.current_buffer
-            if self._question is not None:
-                self._answer(buffer.text)
+            if self._asked is not None and self._asked.is_open:
+                self._asked.reply(buffer.text)
             elif buffer.document.current_line_before_cursor.endswith("\\") and buffer.document.is_cursor_at_the_end:
                 buffer.delete_before_cursor()
                 buffer.insert_text("\n")
@@ -208,7 +318,7 @@ class ChatPrompt:
         @keys.add("escape", "enter")
         def another_line(event: Any) -> None:
             buffer = event.current_buffer
-            if self.busy and self._question is None:
+            if self.busy and not self._is_asking:
                 if buffer.text.strip():
                     buffer.append_to_history()
                     self.steer(buffer.text.rstrip())
@@ -218,14 +328,26 @@ class ChatPrompt:
 
         @keys.add("escape", filter=busy)
         def escape(event: Any) -> None:
-            self._stop()
+            if self._asked is not None:
+                self._stop_asking()
+            else:
+                (self._interrupts or self._early).once()
 
         @keys.add("c-c")
         @keys.add("<sigint>")
         def stop(event: Any) -> None:
             buffer = event.current_buffer
-            if self.busy or self._question is not None:
-                self._stop()
+            if self._lent:  # the signal is for the program that has the terminal
+                return
+            if self._asked is not None:
+                if buffer.text and not self._asked.is_open and self._draft is None:
+                    self._set_aside()
+                else:
+                    self._stop_asking()
+            elif self.busy:
+                (self._interrupts or self._early)()
+                if self._interrupts is None and self._early.count > 1:  # nothing hears it
+                    event.app.exit()
             elif buffer.text:
                 buffer.reset()
             else:
@@ -233,27 +355,37 @@ class ChatPrompt:
 
         @keys.add("c-d", filter=Condition(lambda: not self._session.default_buffer.text))
         def leave(event: Any) -> None:
-            if self._question is not None:
-                self._answer(None)
+            if self._asked is not None and self._asked.is_open:
+                self._asked.reply(None)
             elif not self.busy:
                 event.app.exit()
 
+        @keys.add(Keys.BracketedPaste)
+        def paste(event: Any) -> None:
+            text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+            event.current_buffer.insert_text(self._pasted(text))
+
         @keys.add("s-tab")
         def switch(event: Any) -> None:
-            self.switch()
+            if self._asked is not None and self._asked.is_open and self._asked.at_switch is not None:
+                self._asked.reply(self._asked.at_switch)
+            else:
+                self.switch()
             self._redraw()
 
         return keys
 
-    def _answer(self, text: str | None) -> None:
-        if self._question is not None and not self._question[1].done():
-            self._question[1].set_result(text)
+    def _pasted(self, text: str) -> str:
+        """Return what a pasted text becomes: the names of dropped files are mentions, but in an answer."""
+        from .mentions import dropped_paths, mention
 
-    def _stop(self) -> None:
-        if self._question is None:
-            self.stop()
-        elif not self._question[1].done():
-            self._question[1].set_exception(Stopped())
+        paths = dropped_paths(text) if self._folder and not self._is_asking else []
+        self.dropped.update(paths)
+        return "".join(f"{mention(path, self._folder)} " for path in paths) or text
+
+    def _stop_asking(self) -> None:
+        if self._asked is not None and not self._asked.answer.done():
+            self._asked.answer.set_exception(Stopped())
 
 
 class _Above(TextIOBase):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..run.approval import Answer, Question
 from ..run.report import Step
-from ..run.rules import offers
-from ..run.task_screen import WHICH, TerminalReporter, answer_of, body_of, of_child, rule_of
+from ..run.rules import is_edit, offers
+from ..run.task_screen import WHICH, TerminalReporter, answer_of, asks_for, body_of, of_child, rule_of
 from ..terminal.asking import show_choice
 from ..terminal.output import Part, say_text
 from ..terminal.screen import label
 from ..view import diff_line
+from .mentions import fold_files, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +35,8 @@ def user_text(message: ModelMessage) -> str:
     from pydantic_ai.messages import ModelRequest, UserPromptPart
 
     for part in message.parts if isinstance(message, ModelRequest) else ():
-        if isinstance(part, UserPromptPart) and isinstance(part.content, str):
-            return part.content
+        if isinstance(part, UserPromptPart) and (text := text_of(part.content)):
+            return text
     return ""
 
 
@@ -76,11 +78,11 @@ class ChatScreen(TerminalReporter):
             say_text(piece, self._plain, end="")
             self._open = not piece.endswith("\n")
 
-    def stopping(self) -> None:
-        """The user typed Ctrl-C; the run is ending."""
+    def stopping(self, interrupts: int) -> None:
+        """The user typed Esc, or Ctrl-C this often; the run is ending."""
         self._end_text()
         self.view.stop()
-        self._wait("stopping; Ctrl-C again leaves at once")
+        self._wait(f"stopping; Ctrl-C {'again' if interrupts else 'twice'} leaves at once")
 
     def answered(self) -> None:
         """An answer is whole: what follows is not part of it."""
@@ -113,6 +115,11 @@ class ChatScreen(TerminalReporter):
         for line in text.splitlines():
             self._line(line)
 
+    def copy(self, text: str) -> None:
+        """Ask the terminal to put a text into its clipboard (OSC 52). It shows nothing, and says nothing back."""
+        if self._out.is_terminal:
+            self._out.control(f"\x1b]52;c;{b64encode(text.encode('utf-8', 'replace')).decode()}\x07")
+
     def show_diff(self, lines: Sequence[str]) -> None:
         """Print a diff."""
         for line in lines:
@@ -130,7 +137,7 @@ class ChatScreen(TerminalReporter):
         for message in messages[first:]:
             for part in message.parts:
                 match part:
-                    case UserPromptPart(content=str(text)):
+                    case UserPromptPart(content=content) if text := text_of(content):
                         self.show_message(text)
                     case TextPart(content=text) if isinstance(message, ModelResponse) and text.strip():
                         self._show_prose(text) if self.streams else self.show_lines(text)
@@ -150,7 +157,7 @@ class ChatScreen(TerminalReporter):
         self._end_prose()
         if self._last:
             self._exact()
-        for number, line in enumerate(text.split("\n")):
+        for number, line in enumerate(fold_files(text).split("\n")):
             self._exact(("> " if number == 0 else "  ", "bold"), (line, "bold"))
 
     async def ask_at(self, prompt: ChatPrompt, question: Question) -> Answer:
@@ -168,15 +175,12 @@ class ChatScreen(TerminalReporter):
         body = body_of(question)
         self._show_question(question, body)
         while True:
-            line = await prompt.reply(
-                [
-                    *(("", "    run it? "), ("bold", "y"), ("", "es, "), ("bold", "n"), ("", "o, "), ("bold", "a")),
-                    ("", f"lways ({label(question.tool)}, {self.always_for}), or say why not: "),
-                ]
-            )
+            parts = asks_for(question, self.always_for)
+            asked = [("", part) if isinstance(part, str) else (part[1].replace("dim", ""), part[0]) for part in parts]
+            line = await prompt.reply(asked, at_switch="e" if is_edit(question) else None)
             if line is None:
                 return "closed"
-            answer = answer_of(line)
+            answer = answer_of(line, question)
             if answer == "always" and self.rules is not None:
                 found = offers(question, self.rules.folder)
                 self._show_rules(found, self.rules)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deep_sessions import AgentError
@@ -14,6 +17,7 @@ from deep_core.plugin_api import suggest
 from ..errors import explain_error
 from ..failure import Failure
 from ..terminal.screen import label, one_line
+from .markdown import as_markdown, in_folder, write_new
 from .own_command import OUTPUT, run_own
 
 if TYPE_CHECKING:
@@ -89,8 +93,10 @@ async def _help(chat: Chat, screen: ChatScreen, rest: str) -> bool:
         ("Ctrl-C", "stop the turn; clear the line; at an empty prompt: leave"),
         ("Ctrl-D", "leave"),
         ("Shift-Tab", "the next mode: ask, accept-edits, plan"),
+        ("@FILE", "attach a text file or a picture; Tab completes its name"),
         ("Tab", "complete a command, or a file after @"),
-        ("!COMMAND", "run a command of your own; the model does not see it"),
+        ("!COMMAND", "run a command of your own; @! gives the agent its output"),
+        ("!!COMMAND", "the same, with the terminal: for an editor or a pager"),
     ]
     lines += [(f"/{name} {own.usage}".strip(), own.about) for name, own in chat.plugin_commands().items()]
     screen.show_lines("\n".join(f"  {label(key):<20} {one_line(about, 90)}" for key, about in lines))
@@ -175,6 +181,43 @@ async def _sessions(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     return True
 
 
+async def _search(chat: Chat, screen: ChatScreen, rest: str) -> bool:
+    if not rest:
+        screen.problem("search for what?", "Type /search WORDS: messages of this folder's chats that have them.")
+        return True
+    found = await chat.search(rest)
+    for digits, role, text in found[:OUTPUT]:
+        screen.show_lines(f"  {digits}  {role:<5}  {one_line(text, 140)}")
+    if len(found) > OUTPUT:
+        screen.show_lines(f"  and {len(found) - OUTPUT} more: search for more words")
+    screen.note("  /resume ID continues one" if found else "  no message of this folder's chats has these words")
+    return True
+
+
+async def _copy(chat: Chat, screen: ChatScreen, rest: str) -> bool:
+    text = chat.last_answer()
+    if not text:
+        screen.problem("there is no answer to copy yet")
+        return True
+    screen.copy(text)
+    screen.show_lines(f"  copied {len(text):,} characters, if this terminal lets programs use its clipboard (OSC 52)")
+    return True
+
+
+async def _export(chat: Chat, screen: ChatScreen, rest: str) -> bool:
+    if not chat.stored.messages:
+        screen.problem("there is nothing to export yet")
+        return True
+    path = in_folder(chat.stored.folder, rest or f"chat-{chat.id}.md")
+    try:
+        write_new(path, as_markdown(chat.stored.messages))
+    except OSError as error:
+        screen.problem(f"{label(path)}: {error.strerror or error}", "Name another file: /export FILE")
+        return True
+    screen.show_lines(f"  written to {label(path)}")
+    return True
+
+
 async def _resume(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     await chat.go_to(rest or "newest")
     screen.show_lines(f"  chat {chat.id}")
@@ -195,7 +238,7 @@ async def _mcp(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     tools = [tool for tool in chat.tools() if tool.plugin == "mcp"]
     if not tools:
         screen.show_lines(
-            "  no MCP server's tool is offered: `deep mcp list` shows the servers, `deep mcp add` adds one"
+            "  no MCP server's tool is offered: `deep mcp list` shows the servers, `deep mcp add NAME COMMAND` adds one"
         )
         return True
     return await _tools(chat, screen, "mcp")
@@ -203,22 +246,32 @@ async def _mcp(chat: Chat, screen: ChatScreen, rest: str) -> bool:
 
 async def _rules(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     rules = screen.rules
-    if rules is None or not (rules.of_chat or rules.kept):
+    if rules is None or not (rules.of_chat or rules.kept or rules.accepts_edits):
         screen.show_lines("  no rules: calls ask as the policy says")
     elif rest == "forget":
         rules.drop()
+        if chat.mode == "accept-edits":
+            chat.switch_mode("ask")
         screen.show_lines("  forgotten: every call asks again")
     else:
         for rule in rules.of_chat:
             screen.show_lines(f"  {rule.about}  (this chat)")
         for rule in rules.kept:
             screen.show_lines(f"  {rule.about}")
+        if rules.accepts_edits:
+            screen.show_lines("  every chat of this folder begins in mode accept-edits")
         screen.note("  /rules forget deletes them" + (f"; kept in {label(str(rules.file))}" if rules.kept else ""))
     return True
 
 
 async def _mode(chat: Chat, screen: ChatScreen, rest: str) -> bool:
-    chat.switch_mode()
+    if rest == "keep":
+        chat.keep_mode()
+        screen.show_lines(f"  chats of this folder begin in mode {chat.mode}")
+        return True
+    if rest and rest not in MODES:
+        raise ValueError(f"no mode {rest}.{suggest(rest, MODES)} Type one of {', '.join(MODES)}, or keep")
+    chat.switch_mode(rest)
     screen.show_lines(f"  mode {chat.mode}: {MODES[chat.mode]}")
     return True
 
@@ -241,12 +294,64 @@ async def _new(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     return True
 
 
+async def _worktree(chat: Chat, screen: ChatScreen, rest: str) -> bool:
+    from ..run import worktrees
+
+    verb, _, name = rest.partition(" ")
+    folder, name = Path(chat.stored.folder), name.strip()
+    if verb in ("", "list"):
+        found = worktrees.list_worktrees(folder)
+        for each in found:
+            here = "  (this one)" if folder.is_relative_to(each.path) else ""
+            screen.show_lines(f"  {label(each.name)}  {worktrees.summary(each)}{here}")
+        ways = "diff, merge or drop, with a NAME; " if found else ""
+        screen.note(f"  /worktree {ways}new begins a chat in a new one")
+        return True
+    if verb == "new":
+        made, chat.elsewhere = await asyncio.to_thread(_new_worktree, folder, name)
+        screen.show_lines(f"  worktree {label(made)}, of what is committed; /worktree merge or drop ends it")
+        return False
+    if verb not in ("diff", "merge", "drop"):
+        raise ValueError(f"no {verb}: type new, list, diff, merge or drop")
+    found = worktrees.find_worktree(folder, name)
+    screen.show_diff(worktrees.diff_of(found).splitlines())
+    screen.show_lines(f"  {worktrees.summary(found)}")
+    if verb == "diff" or not await chat.agrees(f"{verb} the worktree {label(found.name)}?"):
+        return True
+    leaves = folder.is_relative_to(found.path)
+    if leaves:  # no process can work in a folder that is gone
+        await chat.background.end()
+        os.chdir(found.main)
+    if verb == "merge":
+        screen.show_lines(f"  merged into {label(worktrees.merge(found))}")
+    else:
+        worktrees.drop(found)
+        screen.show_lines("  dropped")
+    if leaves:
+        chat.elsewhere = str(found.main)
+        return False
+    return True
+
+
+def _new_worktree(folder: Path, name: str) -> tuple[str, str]:
+    from ..run.worktrees import add_worktree
+
+    made, here = add_worktree(folder, name)
+    return made.name, str(here)
+
+
+async def _commands(chat: Chat, screen: ChatScreen, rest: str) -> bool:
+    for line in await chat.background.obey(rest):
+        screen.show_lines(f"  {one_line(line, 100)}")
+    return True
+
+
 async def _quit(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     return False
 
 
 MODES = {
-    "ask": "calls ask as the policy says",
+    "ask": "changes to files ask, and calls as the policy says",
     "accept-edits": "changes to a file of the workspace do not ask",
     "plan": "only tools that read, until you approve a plan",
 }
@@ -261,8 +366,11 @@ COMMANDS: Mapping[str, ChatCommand] = {
     "/resume": ChatCommand(_resume, "[ID]", "leave this chat, and continue another"),
     "/tools": ChatCommand(_tools, "[PLUGIN]", "the tools that the model is offered"),
     "/mcp": ChatCommand(_mcp, "", "the tools of MCP servers"),
+    "/commands": ChatCommand(
+        _commands, "[stop|keep NAME]", "background commands; stop one, or let it go on when the chat ends"
+    ),
     "/rules": ChatCommand(_rules, "[forget]", "what you approved always, in this chat or kept for this project"),
-    "/mode": ChatCommand(_mode, "", "the next mode: ask, accept-edits, plan"),
+    "/mode": ChatCommand(_mode, "[MODE|keep]", "the next mode, or ask, accept-edits, plan; keep: for this folder"),
     "/model": ChatCommand(_model, "[MODEL]", "show or change the model"),
     "/plan": ChatCommand(_plan, "", "begin or leave plan mode: only tools that read until you approve a plan"),
     "/compact": ChatCommand(
@@ -270,6 +378,16 @@ COMMANDS: Mapping[str, ChatCommand] = {
     ),
     "/cost": ChatCommand(_cost, "", "requests, tokens and price of this chat"),
     "/new": ChatCommand(_new, "", "begin a new chat; this one is kept"),
+    "/clear": ChatCommand(_new, "", "the same as /new"),
+    "/worktree": ChatCommand(
+        _worktree,
+        "[new|list|diff|merge|drop]",
+        "a chat in a git worktree; what it changed, merged or dropped",
+    ),
+    "/search": ChatCommand(_search, "WORDS", "messages of this folder's chats that have these words"),
+    "/copy": ChatCommand(_copy, "", "copy the last answer to the clipboard"),
+    "/export": ChatCommand(_export, "[FILE]", "write this chat as Markdown"),
     "/quit": ChatCommand(_quit, "", "leave; the chat is kept"),
+    "/exit": ChatCommand(_quit, "", "the same as /quit"),
 }
 """The commands by name."""

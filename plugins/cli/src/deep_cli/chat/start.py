@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from deep_sessions import default_store, folder_store, open_store
 
@@ -17,20 +18,21 @@ from deep_core import Kernel
 from ..failure import FAILED, INTERRUPTED, REFUSED
 from ..options import cli_options
 from ..plugins.files import files_of, load_again
-from ..run.agent import make_agent
+from ..run.agent import find_agent, make_agent, own_agent
 from ..run.approval import ApprovalMode
-from ..run.attach import with_files
+from ..run.attach import Attachment, as_prompt, check_pictures, read_files
 from ..run.first_run import chooser
 from ..run.names import chats_folder, new_id, project
 from ..run.progress import CliProgress
 from ..run.rules import rules_of
+from ..run.watch import WatchCapability
 from ..terminal.interrupts import ChatLoop
 from ..terminal.screen import is_text, label, one_line, redirect_prints
 from .conversation import Chat, Left
 from .input import read_lines
 from .screen import ChatScreen
 from .slash_commands import all_commands, is_command, obey
-from .stored import StoredChat, find_chat
+from .stored import StoredChat, check_agent, find_chat
 
 if TYPE_CHECKING:
     from .prompt import ChatPrompt
@@ -43,7 +45,35 @@ BUSY = "Esc stops"
 HINT = "/help lists the commands. Shift-Tab changes the mode, Esc stops a turn, Ctrl-D leaves."
 
 
-def run_chat(
+def run_chat(**how: Unpack[ChatArguments]) -> int:
+    """Talk until the messages end, also in the worktrees that the user goes to. Arguments, result and errors as for
+    `_run_chat`.
+    """
+    while True:
+        code, folder = _run_chat(**how)
+        if not folder:
+            return code
+        os.chdir(folder)
+        how["resume"], how["files"] = None, ()
+
+
+class ChatArguments(TypedDict):
+    """What `deep chat` was given."""
+
+    model: str | None
+    backend: str | None
+    files: Sequence[Path]
+    approve: ApprovalMode | None
+    max_requests: int | None
+    plugins: Sequence[object]
+    resume: str | None
+    config: Path | None
+    trace: bool
+    plan: bool
+    agent_name: str | None
+
+
+def _run_chat(
     *,
     model: str | None,
     backend: str | None,
@@ -54,14 +84,15 @@ def run_chat(
     resume: str | None,
     config: Path | None,
     trace: bool,
-    plan: bool = False,
-) -> int:
+    plan: bool,
+    agent_name: str | None,
+) -> tuple[int, str]:
     """Talk until the messages end.
 
     Args:
         model: its id; None takes that of the resumed chat, then the configuration's.
         backend: its name; None likewise, then `local`.
-        files: text files to send with the first message.
+        files: text files and pictures to send with the first message.
         approve: how to decide calls that need approval; None reads `[plugins.cli] options`.
         max_requests: maximum requests of one message; None likewise.
         plugins: in addition to the installed ones.
@@ -69,10 +100,11 @@ def run_chat(
         config: a configuration file; it is trusted.
         trace: show the traceback of an error.
         plan: begin in plan mode.
+        agent_name: the name of an agent of your own; None for deep's.
 
     Returns:
         The exit code. On a terminal 0, else 1 if a turn failed, 3 if an approval was denied. 130 if Ctrl-C
-        ended it in the middle of a turn.
+        ended it in the middle of a turn. And the folder of the chat that follows; "" for none.
 
     Raises:
         ConfigError: a configuration key or value is wrong.
@@ -89,6 +121,8 @@ def run_chat(
     stored = StoredChat(new_id(folder), folder, is_new=True)
     if resume is not None:
         stored = loop.run(find_chat(store, resume, folder))
+        check_agent(stored, agent_name or "")
+    stored.agent = agent_name or ""
     stored.plan = stored.plan or plan
     again, missing = load_again(stored.plugin_files, plugins, folder)
     stored.plugin_files = {**{path: stored.plugin_files[path] for path in missing}, **files_of([*plugins, *again])}
@@ -100,9 +134,18 @@ def run_chat(
         Kernel(plugins=[progress, *plugins], config=config) as kernel,
     ):
         options = cli_options(kernel.config)
-        attachments = with_files("", files, options.attach_chars) if files else ""
+        attachments = read_files(files, options.attach_chars)
         model, backend = model or stored.model, backend or stored.backend
-        setup = make_agent(kernel, model, backend, is_stored=True, has_person=terminal, choose=chooser())
+        approve = approve or options.approve
+        person = {"is_stored": True, "has_person": terminal, "edits_ask": terminal and approve == "ask"}
+        if agent_name is not None:
+            own, watch = loop.run(find_agent(agent_name, folder)), WatchCapability(progress, counts=True)
+            make = partial(own_agent, kernel, own, watch)
+            setup = make(model)
+        else:
+            make = partial(make_agent, kernel, backend=backend, **person)
+            setup = make(model, choose=chooser())
+        check_pictures(attachments, setup.agent.model)
         chat = Chat(
             kernel,
             progress,
@@ -110,10 +153,12 @@ def run_chat(
             stored,
             store,
             screen,
+            make=make,
             plugin_files=files_of(plugins),
             prompt=prompt,
-            approve=approve or options.approve,
+            approve=approve,
             max_requests=max_requests or options.max_requests,
+            attach_chars=options.attach_chars,
             loop=loop,
             trace=trace,
         )
@@ -140,7 +185,7 @@ def run_chat(
         os._exit(code)
     loop.run(chat.close())
     loop.close()
-    return code
+    return code, chat.elsewhere
 
 
 def _open(chat: Chat, screen: ChatScreen, *, terminal: bool, resumed: bool) -> None:
@@ -159,7 +204,9 @@ async def _make_prompt(folder: Path) -> ChatPrompt:
     return ChatPrompt(folder)
 
 
-def _talk(chat: Chat, screen: ChatScreen, loop: ChatLoop, messages: Iterable[str], attachments: str) -> bool:
+def _talk(
+    chat: Chat, screen: ChatScreen, loop: ChatLoop, messages: Iterable[str], attachments: Sequence[Attachment]
+) -> bool:
     """Take the lines of a pipe until they end; return whether Ctrl-C ended it."""
     talk = _Talk(chat, screen, attachments)
     try:
@@ -170,13 +217,14 @@ def _talk(chat: Chat, screen: ChatScreen, loop: ChatLoop, messages: Iterable[str
         return left.interrupted
 
 
-async def _talk_at(prompt: ChatPrompt, chat: Chat, screen: ChatScreen, attachments: str) -> bool:
+async def _talk_at(prompt: ChatPrompt, chat: Chat, screen: ChatScreen, attachments: Sequence[Attachment]) -> bool:
     """Take messages from the prompt until the user leaves; return whether a second Ctrl-C ended it."""
     talk = _Talk(chat, screen, attachments)
     prompt.steer = chat.steer
     prompt.about = lambda: BUSY if prompt.busy else f"{chat.mode} · {label(chat.stored.model or '')}"
     prompt.switch = chat.switch_mode
     prompt.complete(lambda: all_commands(chat), chat.stored.folder)
+    prompt.dropped = chat.mentions.dropped
 
     async def work() -> None:
         await chat.finish_last_turn()
@@ -202,7 +250,7 @@ async def _talk_at(prompt: ChatPrompt, chat: Chat, screen: ChatScreen, attachmen
 class _Talk:
     """Takes messages."""
 
-    def __init__(self, chat: Chat, screen: ChatScreen, attachments: str) -> None:
+    def __init__(self, chat: Chat, screen: ChatScreen, attachments: Sequence[Attachment]) -> None:
         self._chat = chat
         self._screen = screen
         self._attachments = attachments
@@ -220,11 +268,14 @@ class _Talk:
             chat.failed = True
             screen.problem(f"not sent, it is not UTF-8: {one_line(text, 60)}", NOT_TEXT)
             return False
-        end = await chat.turn(text + self._attachments)
+        message = chat.attach(text, self._attachments) if screen.is_live else as_prompt(text, self._attachments)
+        if message is None:
+            return False
+        end = await chat.turn(message)
         while end == "done" and chat.stored.plan and (message := await chat.ask_about_plan()) is not None:
             screen.show_message(message)
             end = await chat.turn(message)
         self.was_stopped = end == "stopped"
         if end != "lost":
-            self._attachments = ""
+            self._attachments = ()
         return self.was_stopped and not screen.is_live

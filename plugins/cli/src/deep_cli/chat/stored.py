@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,8 +32,10 @@ from deep_core.plugin_api import visible
 
 from ..failure import FAILED, USAGE, Failure
 from ..plugins.files import files_as_label, label_as_files
-from ..run.names import DIGITS, WHOLE, chats_folder, new_id, project, short_id
+from ..run.attach import Message
+from ..run.names import AGENT, DIGITS, WHOLE, chats_folder, new_id, project, short_id
 from ..run.plan import MODE, PLAN, PlanModes, is_planned
+from .mentions import text_of
 
 if TYPE_CHECKING:
     from deep_sessions import Compacted, Outcome, Run
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from pydantic_ai.tools import DeferredToolResults
     from pydantic_ai.workspaces import WorkspaceBackend
 
-__all__ = ["NEWEST", "ChatRuns", "StoredChat", "find_chat"]
+__all__ = ["NEWEST", "ChatRuns", "StoredChat", "check_agent", "find_chat"]
 
 NEWEST = "newest"
 """`--resume` without an id."""
@@ -69,6 +72,7 @@ class StoredChat:
         plan: whether its runs are in plan mode.
         is_new: whether this program began it; it may be one of an editor or a page.
         plugin_files: the files of `-p` that its runs used: path -> SHA-256 of what was loaded.
+        agent: the agent of another program that runs it, as `--agent` names it; "" for deep's.
     """
 
     id: str
@@ -81,12 +85,13 @@ class StoredChat:
     plan: bool = False
     is_new: bool = False
     plugin_files: Mapping[str, str] = field(default_factory=dict[str, str])
+    agent: str = ""
 
     @property
     def labels(self) -> Mapping[str, str]:
         """What each run keeps of it."""
         labels = {"model": self.model or "", "backend": self.backend or "", "folder": visible(self.folder)}
-        labels |= files_as_label(self.plugin_files)
+        labels |= files_as_label(self.plugin_files) | ({AGENT: self.agent} if self.agent else {})
         return {**labels, MODE: PLAN} if self.plan else labels
 
 
@@ -113,6 +118,7 @@ def _stored_chat(state: Fold, folder: str) -> StoredChat:
     labels = {} if run is None else run.labels
     found = StoredChat(info.id, folder, labels.get("model") or None, labels.get("backend") or None, state.messages())
     found.plan, found.plugin_files = is_planned(labels), label_as_files(labels)
+    found.agent = labels.get(AGENT, "")
     if run is not None and info.holder is None:
         if run.status == "paused":
             found.unfinished = "waiting"
@@ -165,6 +171,17 @@ async def _ids(store: SessionStore) -> AsyncIterator[str]:
             yield info.id
 
 
+def check_agent(chat: StoredChat, name: str) -> None:
+    """Check that a chat continues with the agent that began it: another one has other tools.
+
+    Raises:
+        Failure: it was begun with another `--agent`.
+    """
+    if chat.agent not in ("", name):
+        how = shlex.join(["deep", "chat", "--resume", short_id(chat.id), "--agent", chat.agent])
+        raise Failure(f"this chat is of another agent; type: {how}", USAGE)
+
+
 # -- turns -------------------------------------------------------------------------------------------------------------
 
 
@@ -212,7 +229,7 @@ class ChatRuns:
             return (await load_session(self._runner.store, chat.id)).root.slots
         return {}
 
-    async def send(self, chat: StoredChat, prompt: str, **how: Any) -> Outcome:
+    async def send(self, chat: StoredChat, prompt: Message, **how: Any) -> Outcome:
         """Run the agent with a message. Arguments and errors as for `Runner.run`, but a store that fails is left.
 
         Raises:
@@ -275,7 +292,14 @@ class ChatRuns:
                 break
         return found
 
-    async def steer(self, chat: StoredChat, message: str) -> None:
+    async def search(self, words: str) -> list[tuple[str, str, str]]:
+        """Return messages of this folder's chats with these words: digits, who wrote it, an excerpt."""
+        from deep_sessions import find_messages
+
+        found = await find_messages(self.store, words, limit=TITLES)
+        return [(short_id(each.session_id), each.role, each.text) for each in found if short_id(each.session_id)]
+
+    async def steer(self, chat: StoredChat, message: Message) -> None:
         """Add a message to the run under way. Errors as for `Runner.post`."""
         await self._runner.post(chat.id, "steer", message)
 
@@ -283,7 +307,7 @@ class ChatRuns:
         """Return a message that another process left in the chat. A store that fails is left in the next turn."""
         with suppress(AgentError):
             message = await self._runner.next_message(chat.id)
-            return message if message is None or isinstance(message, str) else "(with files)"
+            return message if message is None else text_of(message)
         return None
 
     async def next(self, chat: StoredChat, **how: Any) -> Outcome:
@@ -312,14 +336,14 @@ class ChatRuns:
         await self.load(chat)
         return done
 
-    async def answer(self, chat: StoredChat, results: DeferredToolResults, **how: Any) -> Outcome:
+    async def answer(self, chat: StoredChat, approval: str, results: DeferredToolResults, **how: Any) -> Outcome:
         """Decide the calls that wait, and continue. Errors as for `Runner.decide` and `Runner.resume`."""
         try:
-            await self._runner.decide(chat.id, results)
+            await self._runner.decide(chat.id, results, approval=approval)
             return await self._runner.resume(chat.id, **how)
         except StoreError as error:
             await self._leave_store(chat, error)
-        with suppress(NotPending):  # the decisions were stored
+        with suppress(NotPending):  # the decisions were stored; in the other store the question has another name
             await self._runner.decide(chat.id, results)
         return await self._runner.resume(chat.id, **how)
 

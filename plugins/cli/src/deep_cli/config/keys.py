@@ -6,15 +6,16 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from deep_sessions import replace_private
+
 from ..errors import KEYS, key_variable
 from ..failure import USAGE, Failure
-from ..private_files import replace
 
-__all__ = ["delete_key", "load_key", "set_key", "stored_keys", "variable_of"]
+__all__ = ["delete_key", "load_key", "load_keys", "set_key", "stored_keys", "variable_of"]
 
 T = TypeVar("T")
 SERVICE = "deep"
@@ -88,9 +89,23 @@ def load_key(model: str) -> None:
         Failure: the file of the keys cannot be read.
     """
     variable = key_variable(model)
-    if variable is None or os.environ.get(variable) or not _file().exists():
-        return
+    if variable is not None and not os.environ.get(variable) and _file().exists():
+        _load(variable, _read())
+
+
+def load_keys() -> None:
+    """Put all stored keys into the environment: an agent of another program may ask for its own when it is imported.
+
+    Raises:
+        Failure: the file of the keys cannot be read.
+    """
     keys = _read()
+    for variable in keys:
+        if not os.environ.get(variable):
+            _load(variable, keys)
+
+
+def _load(variable: str, keys: Mapping[str, str | None]) -> None:
     if variable not in keys:
         return
     value = keys[variable]
@@ -121,7 +136,7 @@ def _read() -> dict[str, str | None]:
 def _write(keys: dict[str, str | None]) -> None:
     file = _file()
     try:
-        replace(file, json.dumps({"schema": 1, "keys": keys}))
+        replace_private(file, json.dumps({"schema": 1, "keys": keys}))
     except OSError as error:
         raise Failure(f"{file} is not writable ({error.strerror})") from error
 

@@ -68,7 +68,7 @@ def template() -> Traversable:
     if (original / "cookiecutter.json").is_file():
         return original
     raise FileNotFoundError(
-        f"the template of deep new is neither at {package_data} nor at {original}; "
+        f"`deep new NAME` finds its template neither at {package_data} nor at {original}; "
         "reinstall deep-cli: pip install --force-reinstall --no-deps deep-cli"
     )
 

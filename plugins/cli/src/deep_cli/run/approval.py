@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
-from deep_core.plugin_api import EVERY_CALL, Reason, are_answered, reasons_of, words_of
+from deep_core.plugin_api import EVERY_CALL, Reason, are_answered, call_ids, call_path, reasons_of, words_of
 
 from ..differences import lines_of, unified_diff
 from ..terminal.asking import NO_ANSWER, Choice, Said
@@ -37,9 +37,9 @@ class Refusal:
     reason: str
 
 
-Answer: TypeAlias = "Literal['yes', 'no', 'always', 'closed'] | Always | Refusal | Said"
-"""`always`: approve this tool for the rest of the task; `Always`: what a rule covers. `closed`: the input ended.
-`Said`: the answer to a `choice`."""
+Answer: TypeAlias = "Literal['yes', 'no', 'always', 'edits', 'keep edits', 'closed'] | Always | Refusal | Said"
+"""`always`: approve this tool for the rest of the task; `Always`: what a rule covers. `edits`: yes, and to every other
+edit; `keep edits`: also in later chats of the folder. `closed`: the input ended. `Said`: the answer to a `choice`."""
 FIELDS = frozenset({"id", "path", "tool", "plugin", "identity", "args", "reason", "reasons", "question"})
 """Metadata keys that a `Question` has as fields."""
 DIFF_CHARS = 400_000
@@ -53,7 +53,7 @@ class Question:
     """One call that waits for the user.
 
     Attributes:
-        call_id: the call's id; for a subagent's call its path: the id of the `task` call, a slash, and its own id.
+        call_id: the call's path: its id, for a subagent's call after those of the calls above it (`call_path`).
         tool: the tool.
         plugin: the tool's plugin.
         args: the arguments that the call would use.
@@ -80,6 +80,11 @@ class Question:
     identity: str = ""
 
     @property
+    def is_choice(self) -> bool:
+        """Whether the model asks the user."""
+        return self.choice is not None
+
+    @property
     def reason(self) -> str:
         """All reasons, in words."""
         return words_of(self.reasons)
@@ -102,7 +107,7 @@ async def questions(requests: DeferredToolRequests, backend: WorkspaceBackend | 
     for call in (*requests.approvals, *asked):
         # If a hook changed the arguments, the kernel puts those that would run under `args`.
         waiting = {"args": _args(call), **requests.metadata.get(call.tool_call_id, {})}
-        waiting.update(path=call.tool_call_id, tool=call.tool_name)
+        waiting.update(path=call_path(call.tool_call_id), tool=call.tool_name)
         for child, facts in _list_calls(waiting):
             about = {key: value for key, value in facts.items() if key not in FIELDS}
             diff, pictured = await picture(facts["args"], backend)
@@ -223,7 +228,7 @@ class Approver:
         tell: Callable[[Decision], None],
         rules: Rules | None = None,
     ) -> None:
-        self.accepts_edits = False
+        self.accepts_edits = rules is not None and rules.accepts_edits
         """Whether changes to a file are approved without a question."""
         self._rules = rules
         self._mode: ApprovalMode = mode
@@ -261,15 +266,20 @@ class Approver:
         for question in waiting:
             if question.choice is not None:
                 answer = yield question
-                (below if question.child else calls)[question.call_id] = (
-                    answer.text if isinstance(answer, Said) else NO_ANSWER
-                )
+                said = answer.text if isinstance(answer, Said) else NO_ANSWER
+                if question.child:
+                    below[question.call_id] = said
+                else:
+                    calls[call_ids(question.call_id)[-1]] = said
                 continue
             approved, by, reason = yield from self._decide(question)
-            call_id = question.call_id.rpartition("/")[2]
+            call_id = call_ids(question.call_id)[-1]
             self._record(Decision(question.tool, question.plugin, question.args, approved, by, call_id))
-            decisions = below if question.child else own
-            decisions[question.call_id] = True if approved else ToolDenied(_denial_message(by, reason))
+            decision = True if approved else ToolDenied(_denial_message(by, reason))
+            if question.child:
+                below[question.call_id] = decision
+            else:
+                own[call_id] = decision
         for call in requests.calls:
             if call.tool_call_id in calls:
                 continue
@@ -325,6 +335,11 @@ class Approver:
         answer = yield question
         if isinstance(answer, Always) and self._rules is not None:
             self._rules.add(answer)
+            return True, "you", ""
+        if answer in ("edits", "keep edits"):
+            self.accepts_edits = True
+            if answer == "keep edits" and self._rules is not None:
+                self._rules.keep_edits(True)
             return True, "you", ""
         if answer == "always" and question.identity:
             self._always.add(question.identity)

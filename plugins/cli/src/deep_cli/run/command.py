@@ -7,7 +7,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -21,8 +21,11 @@ from ..flags import (
     verbose_option,
 )
 from ..terminal.output import say_json
-from ..terminal.screen import is_text, redirect_prints
+from ..terminal.screen import is_text, label, redirect_prints
 from .finish import finish
+
+if TYPE_CHECKING:
+    from .task_screen import TerminalReporter
 
 __all__ = ["run_command"]
 
@@ -40,6 +43,7 @@ __all__ = ["run_command"]
 @click.option("--retry", is_flag=True, help="Try the last run of --session again, from its last step.")
 @click.option("--compact", is_flag=True, help="Summarize --session so far; TASK says what to keep above all.")
 @click.option("--queue", is_flag=True, help="Leave TASK to a worker (deep worker), and print the session's name.")
+@click.option("--worktree", is_flag=True, help="Work in a new git worktree, to be merged or dropped.")
 @plan_option
 @store_option
 @config_option
@@ -55,11 +59,13 @@ def run_command(
     approve: Literal["ask", "allow", "deny"] | None,
     max_requests: int | None,
     plugin_files: tuple[Path, ...],
+    agent_name: str | None,
     output: str,
     session: str | None,
     retry: bool,
     compact: bool,
     queue: bool,
+    worktree: bool,
     plan: bool,
     store: str | None,
     config: Path | None,
@@ -81,6 +87,8 @@ def run_command(
         raise click.UsageError("TASK is empty: say what to do.")
     if retry and (session is None or task is not None or queue):
         raise click.UsageError("--retry tries the last run again: give it --session NAME, and no TASK or --queue.")
+    if worktree and (session is not None or queue or compact):
+        raise click.UsageError("--worktree begins a session of its own: leave out --session, --queue and --compact.")
     if compact:
         if session is None or retry or queue or files or plan:
             raise click.UsageError("--compact summarizes a session: give it --session NAME, and no other task.")
@@ -99,8 +107,10 @@ def run_command(
     if task is None and (session is None or queue):
         raise click.UsageError("TASK is empty: say what to do.")
     if queue:
-        if model or backend or approve or max_requests or plugin_files or plan:
-            raise click.UsageError("--queue leaves model, backend, plugins, approvals and limits to deep worker.")
+        if model or backend or approve or max_requests or plugin_files or plan or agent_name:
+            raise click.UsageError(
+                "--queue leaves agent, model, backend, plugins, approvals and limits to deep worker."
+            )
         from .queued import enqueue
 
         enqueue(task or "", files, session, store, config, given=given, as_json=output == "json")
@@ -120,7 +130,7 @@ def run_command(
         answer = None if output == "json" else stdout
         screen = TerminalReporter(answer, verbose=verbose(ctx), quiet=quiet)
         screen.rules = None if screen.ask is None else rules_of(os.path.realpath(Path.cwd()))
-        with screen.open():
+        with screen.open(), _in_worktree(screen, wanted=worktree) as folder:
             plugins: Any = load_plugin_files(plugin_files)
             report = run_task(
                 task,
@@ -132,6 +142,7 @@ def run_command(
                 ask=screen.ask,
                 plugins=plugins,
                 config=config,
+                folder=folder,
                 max_requests=max_requests,
                 reporter=screen,
                 session=session,
@@ -140,8 +151,26 @@ def run_command(
                 plan=plan,
                 rules=screen.rules,
                 choose=chooser(),
+                agent=agent_name,
             )
     finish(ctx, report, as_json=output == "json")
+
+
+@contextmanager
+def _in_worktree(screen: TerminalReporter, *, wanted: bool) -> Generator[Path | None]:
+    """Make a worktree if it is wanted; at the end, say what it has and what to type. Yields the folder to work in."""
+    if not wanted:
+        yield None
+        return
+    from .worktrees import add_worktree, summary
+
+    made, folder = add_worktree(Path.cwd())
+    screen.note(f"in the worktree {made.name}, of what is committed: {label(str(made.path))}")
+    try:
+        yield folder
+    finally:
+        screen.note(f"worktree {made.name}: {summary(made)}")
+        screen.note(f"  deep worktree diff {made.name}; merge or drop instead of diff ends it")
 
 
 @contextmanager

@@ -8,8 +8,10 @@ from pathlib import Path
 from deep_sessions import folder_key as project
 from deep_sessions import new_conversation_id as new_id
 
-__all__ = ["DIGITS", "WHOLE", "chats_folder", "new_id", "project", "short_id"]
+__all__ = ["AGENT", "DIGITS", "WHOLE", "chats_folder", "new_id", "project", "short_id"]
 
+AGENT = "agent"
+"""The label of a run of an agent of another program: as `--agent` names it."""
 DIGITS = re.compile(r"[0-9a-f]{8}")
 WHOLE = re.compile(r".+-[0-9a-f]{12}\.[0-9a-f]{8}")
 

@@ -97,10 +97,7 @@ class CliProgress:
         if self._muted:
             return
         if isinstance(event, RequestEvent):
-            self.spent.requests += 1
-            self.spent.input_tokens += event.input_tokens
-            self.spent.output_tokens += event.output_tokens
-            self._reporter.spent(self.spent)
+            self.counted(event.input_tokens, event.output_tokens)
         elif isinstance(event, ApprovalEvent) and event.decision == "denied":
             self.denied.append(event)
         self._reporter.event(event)
@@ -113,6 +110,13 @@ class CliProgress:
             self.spent.cost = (self.spent.cost or 0.0) + cost
         if context is not None and not self._muted:
             self.spent.context, self.spent.window = context, window
+
+    def counted(self, input_tokens: int, output_tokens: int) -> None:
+        """Count a request."""
+        self.spent.requests += 1
+        self.spent.input_tokens += input_tokens
+        self.spent.output_tokens += output_tokens
+        self._reporter.spent(self.spent)
 
     def started(self, step: Step) -> None:
         """Report that a call starts."""

@@ -12,7 +12,7 @@ from deep_core import Kernel
 from ..failure import USAGE, Failure
 from ..options import cli_options
 from ..terminal.output import say, say_json
-from .attach import with_files
+from .attach import Message, with_files
 
 __all__ = ["enqueue"]
 
@@ -31,7 +31,7 @@ def enqueue(
 
     Args:
         task: the task.
-        files: text files to attach.
+        files: text files and pictures to attach.
         session: its name; None makes one.
         store: the URL of the sessions; None means the user's own.
         config: a configuration file.
@@ -47,12 +47,13 @@ def enqueue(
         from deep_durable import enqueue
     except ImportError as error:
         raise Failure("--queue needs workers: pip install deep-durable", USAGE) from error
+    message: Message = task
     if files or given:
         with Kernel(config=config) as kernel:
-            task = with_files(task, files, cli_options(kernel.config).attach_chars, given)
+            message = with_files(task, files, cli_options(kernel.config).attach_chars, given)
     name = session or uuid.uuid4().hex
     try:
-        asyncio.run(enqueue(store or default_store(), name, task))
+        asyncio.run(enqueue(store or default_store(), name, message))
     except AgentError as error:
         raise Failure(error.message) from error
     if as_json:

@@ -14,15 +14,16 @@ from deep_core import Kernel
 from deep_core.plugin_api import visible
 
 from ..errors import explain_error
+from ..failure import Failure
 from ..options import cli_options
 from ..plugins.files import files_as_label, files_of
 from ..terminal.screen import label, one_line
 from ..terminal.waiting import waking
-from .agent import AgentSetup, make_agent
+from .agent import AgentSetup, find_agent, make_agent, own_agent
 from .approval import ApprovalMode, Approver, Ask, questions
-from .attach import with_files
+from .attach import Message, with_files
 from .changes import FileChange, Snapshot, compare, snapshot
-from .names import new_id
+from .names import AGENT, new_id
 from .plan import CARRY_OUT, is_planned
 from .progress import CliProgress
 from .report import NOT_WHOLE, DecidedBy, Denial, PromptCost, RunReport, Status
@@ -75,6 +76,7 @@ def run_task(
     plan: bool = False,
     rules: Rules | None = None,
     choose: Callable[[], str] | None = None,
+    agent: str | None = None,
 ) -> RunReport:
     """Let an agent of all installed plugins do one task, and report the result.
 
@@ -85,7 +87,7 @@ def run_task(
         task: the task, in words; None continues the last run of `session`.
         model: a model, or its id; None reads the configuration.
         backend: a name or an instance; None reads the configuration, then takes `local`.
-        files: UTF-8 text files to attach to the task.
+        files: UTF-8 text files and pictures to attach to the task.
         given: a text to attach to the task, such as what was piped to the command.
         approve: how to decide calls that need approval: `ask`, `allow` or `deny`; None reads
             `[plugins.cli] options` (`ask` by default).
@@ -103,6 +105,7 @@ def run_task(
             output otherwise.
         rules: answer questions before `ask` does.
         choose: returns a model if none is named.
+        agent: the name of an agent of your own, `module:attribute` or `file.py:attribute`; None for deep's.
 
     Raises:
         ConfigError: a configuration key or value is wrong.
@@ -117,20 +120,37 @@ def run_task(
     paths = [path.resolve() for path in files]
     with contextlib.chdir(folder or Path.cwd()):
         progress = CliProgress(listener)
-        with Kernel(plugins=[progress, *plugins], config=config) as kernel:
+        # One loop for all: a provider's client is tied to the loop that first used it.
+        with Kernel(plugins=[progress, *plugins], config=config) as kernel, asyncio.Runner() as loop:
             options = cli_options(kernel.config)
             mode = approve or options.approve
             has_person = ask is not None and mode == "ask"
             is_stored = session is not None or keep
-            setup = make_agent(kernel, model, backend, is_stored=is_stored, has_person=has_person, choose=choose)
-            prompt = None if task is None else with_files(task, paths, options.attach_chars, given)
+            if agent is not None:
+                from .watch import WatchCapability
+
+                own = loop.run(find_agent(agent, str(Path.cwd())))
+                setup = own_agent(kernel, own, WatchCapability(progress, counts=True), model)
+            else:
+                setup = make_agent(
+                    kernel,
+                    model,
+                    backend,
+                    is_stored=is_stored,
+                    has_person=has_person,
+                    edits_ask=has_person,
+                    choose=choose,
+                )
+            prompt = (
+                None if task is None else with_files(task, paths, options.attach_chars, given, model=setup.agent.model)
+            )
             approver = Approver(mode, ask, listener.decided, rules)
             keep = keep and session is None
             session = new_id(os.path.realpath(Path.cwd())) if keep else session
             job = _Job(kernel, setup, progress, listener, approver, session, store, keep=keep, plan=plan)
-            job.labels = files_as_label(files_of(plugins))
+            job.labels = {**files_as_label(files_of(plugins)), **({AGENT: agent} if agent else {})}
             listener.begin(task or f"continue {session}", job.model, job.backend, Path.cwd())
-            report = job.run(prompt, max_requests or options.max_requests)
+            report = job.run(prompt, max_requests or options.max_requests, loop)
             listener.end(report)
             return report
 
@@ -158,7 +178,8 @@ class _Job:
         self.session = session
         self.store = store
         self.keep = keep
-        self.kernel = kernel
+        self.kernel = setup.kernel
+        self.setup = setup
         self.agent = setup.agent
         self.modes = setup.modes
         self.plan: bool = plan
@@ -171,7 +192,7 @@ class _Job:
         self.model = setup.model
         self.backend = setup.backend
 
-    def run(self, prompt: str | None, max_requests: int) -> RunReport:
+    def run(self, prompt: Message | None, max_requests: int, loop: asyncio.Runner) -> RunReport:
         from deep_sessions import as_agent_error, finish_reason
         from pydantic_ai.usage import UsageLimits
 
@@ -182,8 +203,7 @@ class _Job:
         deps: DeepAgentDeps[Any] = create_default_deps(kernel=self.kernel)
         output, failure = "", None
         root: str | None = str(folder)
-        # One loop for all runs: a provider's client is tied to the loop that first used it.
-        with asyncio.Runner() as loop, waking(loop.get_loop()):
+        with waking(loop.get_loop()):
             try:
                 limits = UsageLimits(request_limit=max_requests)
                 stored = self._open(loop, limits)
@@ -191,6 +211,8 @@ class _Job:
                     output = self._run_stored(stored, loop, prompt, deps)
                 elif prompt is not None:
                     output = self._run_here(loop, prompt, deps, limits)
+            except Failure:  # nothing began: the session is another folder's
+                raise
             except Exception as error:  # noqa: BLE001 - the report holds the error that ended the run
                 failure, self.finish_reason = error, finish_reason((), as_agent_error(error))
             except KeyboardInterrupt as stop:
@@ -276,7 +298,7 @@ class _Job:
         how: dict[str, Any] = {"usage_limits": limits, "on_events": stream}
         return StoredSession(self.session, store, self.kernel, self.agent, loop, self.approver, how, labels, self.modes)
 
-    def _run_here(self, loop: asyncio.Runner, prompt: str, deps: DeepAgentDeps[Any], limits: UsageLimits) -> str:
+    def _run_here(self, loop: asyncio.Runner, prompt: Message, deps: DeepAgentDeps[Any], limits: UsageLimits) -> str:
         from deep_sessions import end_of_response
 
         how: dict[str, Any] = {"stream": self.progress.stream if self.reporter.streams else None}
@@ -292,7 +314,7 @@ class _Job:
         return str(result.output)
 
     def _run_stored(
-        self, stored: StoredSession, loop: asyncio.Runner, prompt: str | None, deps: DeepAgentDeps[Any]
+        self, stored: StoredSession, loop: asyncio.Runner, prompt: Message | None, deps: DeepAgentDeps[Any]
     ) -> str:
         try:
             loop.run(stored.take_up())
@@ -326,6 +348,8 @@ class _Job:
         return tuple(FileChange(path, "written") for path in paths), "tools"
 
     def _prompt_cost(self) -> PromptCost | None:
+        if self.setup.own is not None:
+            return None
         try:
             with self.progress.mute():
                 explanation = self.kernel.explain(self.agent)
@@ -343,7 +367,7 @@ def way_on(session: str | None) -> str:
 def converse(
     loop: asyncio.Runner,
     agent: Agent[Any, Any],
-    prompt: str,
+    prompt: Message,
     deps: DeepAgentDeps[Any],
     approver: Approver,
     limits: UsageLimits,

@@ -11,6 +11,7 @@ from deep_core.plugin_api import visible
 
 from ..failure import USAGE, Failure
 from .approval import Approver, questions
+from .attach import Message
 from .plan import MODE, PLAN
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class StoredSession:
             Failure: the session is another folder's, or another owner's.
             AgentError: the store fails.
         """
-        from deep_sessions import SessionNotFound, load_session
+        from deep_sessions import SessionNotFound
 
         everywhere = self._store.root
         try:
@@ -82,6 +83,8 @@ class StoredSession:
             return
         if info.owner == self._store.owner:
             return
+        from deep_sessions import load_session  # 13 ms, which a new session does not need
+
         run = (await load_session(everywhere, self.name)).run
         place = run.labels.get("folder") if run is not None else None
         if info.owner is not None or place not in (None, self._labels["folder"]):
@@ -89,7 +92,7 @@ class StoredSession:
             raise Failure(f"--session {visible(self.name)}: it is of {where}, or choose another name", USAGE)
         await self._store.adopt(self.name)
 
-    def converse(self, prompt: str | None) -> str:
+    def converse(self, prompt: Message | None) -> str:
         """Run the agent, again with the answers while calls wait for them; return its final text.
 
         Calls that wait from an earlier run are asked about first. Messages that other processes left in the session
@@ -123,7 +126,7 @@ class StoredSession:
             texts.append(self._end(runner.run_next(self.name, run_id=new, labels=self.labels, **self._how)))
         return "\n\n".join(texts)
 
-    def _run(self, prompt: str) -> Coroutine[Any, Any, Outcome]:
+    def _run(self, prompt: Message) -> Coroutine[Any, Any, Outcome]:
         return self._runner.run(self.name, prompt, run_id=uuid.uuid4().hex, labels=self.labels, **self._how)
 
     @property
@@ -150,7 +153,7 @@ class StoredSession:
             # Between runs, outside the loop, so that Ctrl-C ends a question like everything else.
             waiting = self._loop.run(questions(outcome.requests, self.backend))
             answers = self._approver.decide(outcome.requests, waiting)
-            self._loop.run(self._runner.decide(self.name, answers))
+            self._loop.run(self._runner.decide(self.name, answers, approval=outcome.requests.approval))
             outcome = self._loop.run(self._runner.resume(self.name, **self._how))
         self.finish_reason = outcome.finish_reason
         if outcome.error is not None:

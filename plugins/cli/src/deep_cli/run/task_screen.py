@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias
 
 from deep_core import ApprovalEvent, CompactionEvent, RequestEvent, RetryEvent, RunEvent
-from deep_core.plugin_api import visible
+from deep_core.plugin_api import call_ids, visible
 
 from ..failure import INTERRUPTED, Failure
 from ..terminal.asking import read_choice
@@ -26,7 +26,7 @@ from .approval import Answer, Ask, Question, Refusal
 from .names import short_id
 from .report import Decision, RunReport, Step
 from .reporter import Reporter
-from .rules import Always, Rule, Rules, offers
+from .rules import Always, Rule, Rules, is_edit, offers
 
 if TYPE_CHECKING:
     from .changes import FileChange
@@ -41,6 +41,8 @@ WIDTH = 1_000
 Line: TypeAlias = tuple[str, str]
 """A line of a question, and its style."""
 ANSWERS: Mapping[str, Answer] = {"y": "yes", "yes": "yes", "n": "no", "no": "no", "a": "always", "always": "always"}
+EDITS: Mapping[str, Answer] = {"e": "edits", "edits": "edits", "ke": "keep edits"}
+"""More answers about a change to a file."""
 WHICH = "    which? (Enter: none) "
 BY = {
     "you": "by you",
@@ -285,7 +287,7 @@ class TerminalReporter(Reporter):
         for key, value in (question.about or {}).items():
             self._line((f"    {label(key)}: {middle(label(str(value)), 400)}", "dim"))
         if question.diff is not None:
-            self.view.shown.add(question.call_id.rpartition("/")[2])  # the call's own line need not repeat it
+            self.view.shown.add(call_ids(question.call_id)[-1])  # the call's own line need not repeat it
         hidden = len(body) - LINES
         last = LINES // 3
         self._block([(middle(line, WIDTH, ": v shows them"), style) for line, style in body[: LINES - last]])
@@ -298,12 +300,7 @@ class TerminalReporter(Reporter):
         while True:
             try:
                 with defer_interrupts():
-                    self._out.line(
-                        *("    run it? ", ("y", "bold"), "es, ", ("n", "bold"), "o, ", ("a", "bold"), "lways "),
-                        (f"({label(question.tool)}, {self.always_for})", "dim"),
-                        ", or say why not: ",
-                        end="",
-                    )
+                    self._out.line(*asks_for(question, self.always_for), end="")
                 line = self._in.readline()
             except KeyboardInterrupt:
                 self._line("")  # start the next output on a new line
@@ -311,7 +308,7 @@ class TerminalReporter(Reporter):
             if not line:
                 self._line("")
                 return "closed"
-            answer = answer_of(line)
+            answer = answer_of(line, question)
             if answer == "always" and self.rules is not None:
                 found = offers(question, self.rules.folder)
                 self._show_rules(found, self.rules)
@@ -414,7 +411,14 @@ class CallScreen(TerminalReporter):
         self._quiet()  # end the wait
 
 
-def answer_of(line: str) -> Answer | None:
+def asks_for(question: Question, scope: str) -> list[Part]:
+    """Return the line that asks for the answer: of a change to a file, with the answer that accepts all of them."""
+    about = (f"({label(question.tool)}, {scope})", "dim")
+    parts: list[Part] = ["    run it? ", ("y", "bold"), "es, ", ("n", "bold"), "o, ", ("a", "bold"), "lways ", about]
+    return [*parts, *([", ", ("e", "bold"), "dits"] if is_edit(question) else []), ", or say why not: "]
+
+
+def answer_of(line: str, question: Question | None = None) -> Answer | None:
     """Parse a reply; None if it is not clear, so that the question is repeated.
 
     One word is one of the answers. More words are a no with a reason, unless they begin with another answer.
@@ -422,7 +426,7 @@ def answer_of(line: str) -> Answer | None:
     word, _, rest = line.strip().partition(" ")
     answer = ANSWERS.get(word.lower().rstrip(",.:;!"))
     if not rest.strip():
-        return answer
+        return EDITS.get(word.lower()) if answer is None and question and is_edit(question) else answer
     if answer is not None and answer != "no":
         return None
     # `n use tabs` and `no, use tabs` are an answer and its reason; in `no new files` the `no` belongs to the reason.

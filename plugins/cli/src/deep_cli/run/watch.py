@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from deep_sessions import session_in
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
 from pydantic_ai.messages import ModelResponse, ToolReturn, ToolReturnPart
@@ -40,8 +41,10 @@ class WatchCapability(AbstractCapability[Any]):
     shares_context = True
     """It emits no events, so it needs no context of its own (decision 0010)."""
 
-    def __init__(self, progress: CliProgress) -> None:
+    def __init__(self, progress: CliProgress, *, counts: bool = False) -> None:
         self._progress = progress
+        self._counts = counts
+        """Whether nothing else counts the requests: the agent is not of our kernel."""
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -58,7 +61,7 @@ class WatchCapability(AbstractCapability[Any]):
         for part in messages[-1].parts if calls else ():
             call, words = calls.get(getattr(part, "tool_call_id", "")), _retry_words(part)
             if call is not None and words is not None and call.tool_call_id not in self._progress.seen:
-                step = Step(call.tool_name, "", call.args_as_dict(), "failed", 0.0, error=words, depth=ctx.deps.depth)
+                step = Step(call.tool_name, "", call.args_as_dict(), "failed", 0.0, error=words, depth=_depth(ctx))
                 self._progress.refused(replace(step, call_id=call.tool_call_id, task=TASK.get()))
         return request_context
 
@@ -72,7 +75,9 @@ class WatchCapability(AbstractCapability[Any]):
             price = None
         used = response.usage.input_tokens + response.usage.output_tokens
         self._progress.seen.difference_update(call.tool_call_id for call in response.tool_calls)
-        self._progress.responded(price, used if ctx.deps.depth == 0 else None, ctx.model.context_window)
+        self._progress.responded(price, used if _depth(ctx) == 0 else None, ctx.model.context_window)
+        if self._counts:
+            self._progress.counted(response.usage.input_tokens, response.usage.output_tokens)
         return response
 
     async def wrap_tool_execute(
@@ -92,13 +97,14 @@ class WatchCapability(AbstractCapability[Any]):
             {**args},
             "started",
             0.0,
-            depth=ctx.deps.depth,
+            depth=_depth(ctx),
             call_id=call.tool_call_id,
             task=task,
         )
         self._progress.started(step)
         diff, log, path = None, self._progress.log, changed_path(args)
-        backend = None if path is None or "read" in facts.tags else self._progress.backend(ctx.deps)
+        session = None if path is None or "read" in facts.tags else session_in(ctx)
+        backend = None if session is None else self._progress.backend(session)
         if path is not None and backend is not None:
             diff, _ = await picture(args, backend)
             if log is not None:
@@ -128,6 +134,11 @@ class WatchCapability(AbstractCapability[Any]):
     def _end(self, step: Step, began: float, outcome: Any, **more: Any) -> None:
         milliseconds = (time.perf_counter() - began) * 1000
         self._progress.ended(replace(step, outcome=outcome, milliseconds=milliseconds, **more))
+
+
+def _depth(ctx: RunContext[Any]) -> int:
+    session = session_in(ctx)
+    return 0 if session is None else session.depth
 
 
 def _retry_words(part: Any) -> str | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .output import Lines
 
-__all__ = ["NO_ANSWER", "Choice", "Said", "offers_questions", "read_choice", "show_choice"]
+__all__ = ["NO_ANSWER", "Choice", "Said", "read_choice", "show_choice", "with_person"]
 
 NO_ANSWER = "No user is here to answer. Do not ask again: decide yourself, and say what you assumed."
 CHARS = 4_000
@@ -74,15 +74,23 @@ class Said:
     text: str
 
 
-def offers_questions(kernel: Kernel) -> Mapping[str, Any]:
-    """Return the configuration of an agent whose user answers questions: deep-ask offers them, unless it is off.
+def with_person(kernel: Kernel, *, edits: bool) -> Mapping[str, Any]:
+    """Return the configuration of an agent whose user answers: deep-ask offers questions, and edits ask.
 
-    In the configuration and not as a parameter: an agent works without deep-ask, also if that fails.
+    Options that the user has set stay. In the configuration and not as a parameter: an agent works without these
+    plugins, also if one fails.
+
+    Args:
+        kernel: its plugins.
+        edits: whether the file tools ask before they change a file.
     """
-    record = kernel.plugins.get("ask")
-    if record is None or record.status != "active" or "offer" in kernel.config.plugin("ask").options:
-        return {}
-    return {"plugins": {"ask": {"options": {"offer": True}}}}
+    wanted = {"ask": "offer", **({"filesystem": "require_write_approval"} if edits else {})}
+    options = {name: {"options": {key: True}} for name, key in wanted.items() if _is_unset(kernel, name, key)}
+    return {"plugins": options} if options else {}
+
+
+def _is_unset(kernel: Kernel, plugin: str, option: str) -> bool:
+    return plugin in kernel.active and option not in kernel.config.plugin(plugin).options
 
 
 def read_choice(choice: Choice, about: str, *, show: Callable[..., None], out: Lines, replies: TextIO) -> Said | None:

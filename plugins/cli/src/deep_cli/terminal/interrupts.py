@@ -45,18 +45,20 @@ def defer_interrupts() -> Generator[None]:
 
 
 class Interrupts:
-    """Ctrl-C in one turn.
+    """Esc and Ctrl-C in one turn.
 
-    The first one cancels the run and keeps its results. A second one leaves the run behind if it still has not ended;
-    later ones are ignored, so that an impatient user does not lose the chat.
+    The first one cancels the run and keeps its results. A second Ctrl-C leaves the run behind if it still has not
+    ended; later ones are ignored, so that an impatient user does not lose the chat. Esc never leaves.
 
     Attributes:
         count: how often the user typed Ctrl-C.
+        stops: whether the user typed either.
         left: whether the run was left behind.
     """
 
     def __init__(self) -> None:
         self.count = 0
+        self.stops = False
         self.left = False
         self._cancel: Callable[[], None] | None = None
         self._leave: asyncio.Future[None] | None = None
@@ -64,12 +66,19 @@ class Interrupts:
     def __call__(self) -> None:
         """Take a Ctrl-C. Called in the loop."""
         self.count += 1
-        if self._cancel is None:
-            return
-        if self.count == 1:
-            self._cancel()
-        elif self._leave is not None and not self._leave.done():
+        self.once()
+        if self.count > 1 and self._leave is not None and not self._leave.done():
             self._leave.set_result(None)
+
+    def once(self) -> None:
+        """Take an Esc: it stops, and never leaves, however often it is typed."""
+        first, self.stops = not self.stops, True
+        if first and self._cancel is not None:
+            self._cancel()
+
+    def repeat(self, later: Interrupts) -> None:
+        """Tell what hears now what was typed before it."""
+        later.count, later.stops = later.count + self.count, later.stops or self.stops
 
     async def run(self, work: Awaitable[T], cancel: Callable[[], None]) -> T:
         """Run something that Ctrl-C cancels.
@@ -80,12 +89,14 @@ class Interrupts:
         task = asyncio.ensure_future(work)
         self._leave = asyncio.get_running_loop().create_future()
         self._cancel = cancel
-        if self.count:
+        if self.stops:
             cancel()
+        if self.count > 1:
+            self._leave.set_result(None)
         try:
             await asyncio.wait([task, self._leave], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._cancel = None
+            self._cancel = self._leave = None
         if task.done():
             return task.result()
         self.left = True
@@ -121,14 +132,19 @@ class ChatLoop:
         with waking(self._runner.get_loop()):
             return self._runner.run(work)
 
-    def thread_at_work(self) -> bool:
-        """Whether a tool still runs in a thread of Pydantic AI, after a short wait: idle threads end with their run."""
-        return _alive(lambda thread: not thread.name.startswith(POOL))
+    async def thread_at_work(self) -> bool:
+        """Whether a tool still runs in a thread of Pydantic AI after `GRACE`."""
+        end = time.monotonic() + GRACE
+        while any(not (thread.name.startswith(POOL) or _is_idle(thread)) for thread in _threads()):
+            if time.monotonic() > end:
+                return True
+            await asyncio.sleep(0.01)
+        return False
 
     def stuck(self) -> bool:
         """Whether only `os._exit` can end the process. Afterwards the loop starts no threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        return self._runner.run(_tasks_left()) or _alive(lambda thread: True)
+        return self._runner.run(_tasks_left()) or _alive()
 
     def close(self) -> None:
         """Close the loop, waiting for work in progress."""
@@ -140,14 +156,25 @@ async def _tasks_left() -> bool:
     return bool(tasks) and bool((await asyncio.wait(tasks, timeout=GRACE))[1])
 
 
-def _alive(counts: Callable[[threading.Thread], bool]) -> bool:
+def _threads() -> list[threading.Thread]:
+    """Return the threads that the interpreter waits for at its end, without the store's."""
+    return [
+        thread
+        for thread in threading.enumerate()
+        if not (thread.daemon or thread is threading.main_thread() or thread.name.startswith(STORE))
+    ]
+
+
+def _is_idle(thread: threading.Thread) -> bool:
+    """Whether this is a thread of AnyIO without work: it waits for more as long as the task that began it."""
+    return thread in getattr(thread, "idle_workers", ())
+
+
+def _alive() -> bool:
     """Whether a thread that the interpreter waits for is still alive after `GRACE`."""
     end = time.monotonic() + GRACE
-    for thread in threading.enumerate():
-        if thread.daemon or thread is threading.main_thread() or thread.name.startswith(STORE):
-            continue
-        if counts(thread):
-            thread.join(max(0.0, end - time.monotonic()))
-            if thread.is_alive():
-                return True
+    for thread in _threads():
+        thread.join(max(0.0, end - time.monotonic()))
+        if thread.is_alive():
+            return True
     return False

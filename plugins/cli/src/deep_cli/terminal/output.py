@@ -158,6 +158,11 @@ class Lines:
         soft = False if wrap and self.is_terminal else None
         self._console.print(_text(*parts), end=end, soft_wrap=soft)
 
+    def control(self, sequence: str) -> None:
+        """Send a control sequence to the terminal: never one that a text contains."""
+        self._console.file.write(sequence)
+        self._console.file.flush()
+
     def markdown(self, text: str) -> None:
         """Print Markdown."""
         self._console.print(_Prose(text), soft_wrap=False)

@@ -140,7 +140,10 @@ def redact(text: str, environ: Mapping[str, str] | None = None) -> str:
     """
     if not text:
         return text
-    for name, value in (os.environ if environ is None else environ).items():
+    variables = os.environ if environ is None else environ
+    # Not `items()`: the status line is drawn in a thread of its own, and a variable may go while it reads them.
+    for name in list(variables):
+        value = variables.get(name, "")
         if len(value) >= SHORTEST and looks_secret(name):
             text = text.replace(value, MASK)
     if "=" in text:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlencode, urlsplit
 
+from deep_sessions import replace_private
 from packaging.requirements import Requirement
 
 from deep_core.plugin_api import canonical
 
-from ...private_files import replace
 from .spec import InstallSpec
 from .target import PIPX, RECEIPT
 
@@ -63,7 +63,7 @@ def _change(prefix: Path, change: Callable[[list[Entry]], list[Entry]]) -> None:
             raise ValueError("its requirements have another form")
     except (KeyError, TypeError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
-    replace(file, new)
+    replace_private(file, new)
 
 
 def _toml(entry: Entry) -> str:

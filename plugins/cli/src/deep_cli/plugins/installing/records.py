@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from deep_sessions import replace_private
+
 from ...failure import Failure
-from ...private_files import replace
 
 try:
     import fcntl
@@ -99,7 +100,9 @@ def forget(environment: str, name: str) -> bool:
 
 
 def _write(entries: Sequence[Entry]) -> None:
-    replace(file(), json.dumps({"schema": SCHEMA, "installed": [asdict(entry) for entry in entries]}, indent=2) + "\n")
+    replace_private(
+        file(), json.dumps({"schema": SCHEMA, "installed": [asdict(entry) for entry in entries]}, indent=2) + "\n"
+    )
 
 
 @contextmanager
