@@ -219,6 +219,7 @@ class ChatDoor(Door):
             StoredChat(new_id(str(folder)), str(folder), is_new=True),
             open_store(self.store),
             self._screen,
+            make=lambda model: made,
             prompt=ChatPrompt(folder),
             approve="ask",
             max_requests=9,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import random
-import subprocess
-import sys
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,14 +21,11 @@ from pydantic_ai import Agent, Tool, UsageLimits
 from pydantic_ai.exceptions import UsageLimitExceeded
 from pydantic_ai.tools import ToolDefinition
 
-from tests.environments import REPOSITORY
+from plugins.trials.tests.test_cassettes import RECORDED
+from plugins.trials.tests.test_commands import deep
+from tests.lab import SMALL, interval, llama, real
 
-WHEELS = os.environ.get("DEEP_MODELS", "")
-SMALL = os.environ.get("DEEP_MODELS_SAMPLE") == "1"
-pytestmark = [
-    pytest.mark.anyio,
-    pytest.mark.skipif(not WHEELS, reason="make test-models runs a real model"),
-]
+pytestmark = real
 CITIES = (
     "Oslo",
     "Rome",
@@ -49,6 +44,16 @@ CITIES = (
 CALLS = 4 if SMALL else 50
 GENERATIONS = 6 if SMALL else 300
 WINDOW = 8192
+SMOLLM2 = """
+[plugins.trials.options.agents.smollm2]
+plugins = {{ prompted_tools = {{ options = {{ constrain = "always" }} }} }}
+
+[plugins.trials.options.agents.smollm2.agent]
+profile = "small"
+tool_filter = "name:read_file"
+model = {{ provider = "llama.cpp", model = "smollm2", base_url = "{address}", max_tokens = 120, temperature = 0.0, \
+api_key_env = "LLAMA_API_KEY" }}
+"""
 
 
 @pytest.fixture
@@ -58,24 +63,8 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    program = [sys.executable, str(REPOSITORY / "tests" / "llama_server.py"), str(WINDOW)]
-    environment = {**os.environ, "PYTHONPATH": WHEELS}
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(program, env=environment, text=True, **pipes) as server:
-        assert server.stdout is not None
-        assert server.stdin is not None
-        address = next(line for line in server.stdout if line.startswith("address ")).split()[1]
-        yield f"{address}/v1"
-        server.stdin.close()
-        server.terminate()
-
-
-def interval(hits: int, of: int) -> str:
-    """Wilson's, at 95 %."""
-    share, z = hits / of, 1.96
-    middle, width = share + z * z / (2 * of), z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
-    low, high = ((middle + sign * width) / (1 + z * z / of) for sign in (-1, 1))
-    return f"{hits} of {of}: {share:.0%}, {low:.0%} to {high:.0%}"
+    with llama(WINDOW) as address:
+        yield address
 
 
 def weather_of(made: list[str]) -> Tool:
@@ -156,3 +145,17 @@ def test_generations_are_read_by_every_dialect(address: str) -> None:
 
 def calls(items: list[Any]) -> tuple[str, list[Any]]:
     return "".join(item for item in items if isinstance(item, str)), [i for i in items if not isinstance(i, str)]
+
+
+def test_a_recorded_run_is_played_without_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`deep eval record` and `replay`. With DEEP_RECORD=1 the cassette is kept: plugins/trials/tests plays it."""
+    monkeypatch.setenv("LLAMA_API_KEY", "no-key-of-anybody")
+    place = RECORDED / "smollm2.jsonl" if os.environ.get("DEEP_RECORD") else tmp_path / "smollm2.jsonl"
+    (tmp_path / "config" / "deep").mkdir(parents=True)
+    with llama(WINDOW) as address:
+        text = SMOLLM2.format(address=address)
+        (tmp_path / "config" / "deep" / "config.toml").write_text(text, encoding="utf-8")
+        words = ["record", str(RECORDED / "suite"), str(place), "--agent", "smollm2", "-j", "1", "--out", "record"]
+        deep(*words, folder=tmp_path)
+    assert "no-key-of-anybody" not in place.read_text(encoding="utf-8")
+    assert "2 of 2 trials as recorded" in deep("replay", str(place), "--out", "replay", folder=tmp_path).stdout

@@ -22,7 +22,7 @@ from tests.another_process import start
 from tests.drawn import many
 from tests.environments import REPOSITORY
 from tests.postgresql import cluster
-from tests.stubs import Call, OpenAIStub, Script
+from tests.stubs import Call, Failure, OpenAIStub, Script
 
 HTTP = httpx.Client(timeout=120, limits=httpx.Limits(max_keepalive_connections=0))
 """A busy machine takes longer than httpx's five seconds."""
@@ -146,9 +146,9 @@ def test_the_service_keeps_tenants_apart_survives_a_kill_and_publishes_once(stor
             own = f"{address}/sessions/news"
             (waiting,) = HTTP.get(f"{own}/approvals", headers=ACME).json()
             assert (waiting["tool"], waiting["args"]) == ("publish", {"page": "news"})
-            answer = f"{own}/approvals/{waiting['id']}"
-            assert HTTP.post(answer, headers=ACME, json={"approve": True}).status_code == 202
-            assert HTTP.post(answer, headers=ACME, json={"approve": True}).status_code == 409
+            answer, yes = f"{own}/approvals/{waiting['id']}", {"approve": True}
+            assert HTTP.post(answer, headers=ACME, json=yes).status_code == 202
+            assert HTTP.post(answer, headers=ACME, json=yes).status_code == 409
             assert publisher.called.wait(60)
             process.send_signal(signal.SIGKILL)  # in the middle of the call
             process.wait()
@@ -194,3 +194,64 @@ def test_of_several_answers_at_once_one_is_accepted_and_the_others_get_409(store
                         assert "does not wait" in response.text or "was decided already" in response.text
                 watch(address, f"s{number}", "run_ended")
                 assert len(publisher.keys) - published == accepted[0] % 2
+
+
+@pytest.mark.slow
+def test_a_late_answer_gets_409_also_where_the_same_call_id_asks_again(store: str, tmp_path: Path) -> None:
+    pages = ["news", "secrets"]
+    script = Script(*(Call("publish", {"page": page}, id="c/1") for page in pages), "Done.")
+    with Publisher() as publisher, OpenAIStub(script) as stub:
+        publisher.keys.append("")  # it answers from the first request on
+        with service(store, publisher, stub, tmp_path) as (address, _):
+            own, after = f"{address}/sessions/s", 0
+            HTTP.post(f"{own}/messages", headers=ACME, json={"text": "Publish the news."})
+            answers: list[tuple[str, dict[str, Any]]] = []
+            for page in pages:
+                after = watch(address, "s", "approvals_asked", after)[-1]["n"]
+                for url, yes in answers:
+                    late = HTTP.post(url, headers=ACME, json=yes)
+                    assert (late.status_code, late.json()["code"]) == (409, "not_pending")
+                    assert "what you answered was not used" in late.json()["message"]
+                [asked] = HTTP.get(f"{own}/approvals", headers=ACME).json()
+                assert asked["args"] == {"page": page}
+                answers.append((f"{own}/approvals/{asked['id']}", {"approve": page == "news"}))
+                assert HTTP.post(f"{own}/approvals/c/1", headers=ACME, json={"approve": True}).status_code == 409
+                assert HTTP.post(answers[-1][0], headers=ACME, json=answers[-1][1]).status_code == 202
+            watch(address, "s", "run_ended", after)
+    assert [*publisher.pages.values()] == ["news"]
+
+
+@pytest.mark.slow
+def test_a_run_that_failed_is_tried_again_and_a_conversation_is_compacted(store: str, tmp_path: Path) -> None:
+    long = "tell me " + "all of it " * 200
+    script = Script(Failure(403, "not now"), Failure(403, "not now"), "word " * 900, "A summary.", "Here.")
+    with (
+        Publisher() as publisher,
+        OpenAIStub(script) as stub,
+        service(store, publisher, stub, tmp_path) as (address, _),
+    ):
+        own = f"{address}/sessions/talk"
+
+        def post(what: str, tenant: dict[str, str] = ACME, **body: str) -> httpx.Response:
+            return HTTP.post(f"{own}/{what}", headers=tenant, json=body)
+
+        assert post("retry").status_code == post("compact").status_code == 404
+        assert post("messages", text=long).status_code == 202
+        failed = watch(address, "talk", "run_ended")[-1]
+        assert (failed["status"], failed["code"]) == ("failed", "unauthorized")
+        assert post("retry", GLOBEX).status_code == post("compact", GLOBEX).status_code == 404
+        for status in ("failed", "completed"):  # the same run, as often as it takes
+            assert post("retry").status_code == 202
+            ended = watch(address, "talk", "run_ended", after=failed["n"])[-1]
+            assert (ended["status"], ended["run_id"]) == (status, failed["run_id"])
+            failed = ended
+        assert str(stub.requests[-1]["messages"]).count("tell me") == 1
+        assert (post("retry").status_code, post("retry").json()["code"]) == (409, "nothing_to_resume")
+        done = post("compact", keep="the second word")
+        assert (done.status_code, done.json()["messages"]) == (200, 2)
+        assert done.json()["after"] < done.json()["before"]
+        assert "keep above all: the second word" in str(stub.requests[-1]["messages"])
+        assert (post("compact").status_code, post("compact").json()["code"]) == (409, "not_compacted")
+        post("messages", text="and now?")
+        assert watch(address, "talk", "run_ended", after=ended["n"])[-1]["status"] == "completed"
+        assert "word word" not in str(stub.requests[-1]["messages"])

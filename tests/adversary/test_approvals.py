@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from deep_acp.permissions import ALWAYS, choices_of
 from deep_backends import local_backend
 from deep_cli.run.approval import Approver, Question, questions
 from deep_cli.run.rules import Always, Rules, offers
-from deep_sessions import questions_of
+from deep_sessions import WaitingCalls, questions_of
 from deep_web.approvals import approval_of
 from pydantic_ai import DeferredToolRequests
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
@@ -118,12 +119,47 @@ def test_every_interface_shows_every_reason(root: Path, way: str, path: str) -> 
     kinds = {"rule" if way == "a predicate" else "write"}
     kinds |= {"runs_later"} if path in RUNS_LATER else set()
     kinds |= {"guard"} if "guard" in way else set()
-    (shown,) = asyncio.run(approval_of(requests, None))["questions"]
+    stored = WaitingCalls(**vars(requests), approval="of this session")
+    (shown,) = asyncio.run(approval_of(stored, None))["questions"]
     (heard,) = questions_of(requests)
     assert {reason["kind"] for reason in shown["reasons"]} == kinds
     assert {reason.kind for reason in question_of(requests).reasons} == kinds
     assert {reason.kind for reason in heard.reasons} == kinds
     assert all((reason.text or reason.kind) in heard.reason for reason in heard.reasons)
+
+
+@pytest.mark.parametrize("changed", ["description", "schema", "server", "name"])
+def test_a_tool_that_changed_is_covered_by_nothing_that_was_kept(root: Path, changed: str, tmp_path: Path) -> None:
+    question = question_of(asked(root, "the option", "notes.txt"))
+    rules = Rules(str(root), tmp_path / "data")
+    for rule in offers(question, str(root)):
+        rules.add(Always(rule, keep=True))
+    approver = Approver("ask", lambda question: "always", lambda decision: None)
+    assert is_answered(question, approver)
+    key, _, digest = question.identity.partition("@")
+    other = {"server": f"{key}-of-another@{digest}", "name": f"{key}x@{digest}"}.get(changed, f"{key}@{digest[::-1]}")
+    for known in (question, replace(question, identity=other), replace(question, identity="")):
+        for each in (rules, Rules(str(root), tmp_path / "data")):
+            answers = Approver("ask", lambda question: "no", lambda decision: None, each)
+            assert is_answered(known, answers) == (known is question)
+        never = Approver("ask", lambda question: "no", lambda decision: None)
+        never._always = approver._always
+        assert is_answered(known, never) == (known is question)
+
+
+@pytest.mark.parametrize("mode", ["accept edits", "always", "kept"])
+def test_a_question_with_empty_reasons_is_covered_by_nothing(root: Path, mode: str, tmp_path: Path) -> None:
+    question = question_of(asked(root, "the option", "notes.txt"))
+    rules = Rules(str(root), tmp_path / "data")
+    for rule in offers(question, str(root)) if mode == "kept" else ():
+        rules.add(Always(rule))
+    approver = Approver("ask", lambda question: "always", lambda decision: None, rules)
+    if mode == "always":
+        assert is_answered(question, approver)
+    approver._ask = lambda question: "no"
+    approver.accepts_edits = mode == "accept edits"
+    assert is_answered(question, approver)
+    assert not is_answered(replace(question, reasons=()), approver)
 
 
 def test_the_rows_are_what_they_seem(root: Path) -> None:

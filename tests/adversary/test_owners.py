@@ -3,6 +3,7 @@
 # ruff: noqa: E501
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import json
@@ -11,11 +12,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from deep_sessions import Commit, Lease, LeaseLost, SessionNotFound, SessionStore, open_store
+
+from tests.postgresql import Cluster, cluster
 
 
 @dataclass
@@ -159,3 +163,103 @@ def test_a_code_for_the_browser_admits_once() -> None:
     assert owners.admit(asked(f"code={code}")) is not None
     assert owners.admit(asked(f"code={code}")) is None
     assert owners.admit(asked("token=" + "t" * 43)) is not None
+
+
+# -- the store itself --------------------------------------------------------------------------------------------------
+
+CALLS: dict[str, Callable[[SessionStore, Lease], Awaitable[object]]] = {
+    "info": lambda store, lease: store.info("s"),
+    "load": lambda store, lease: store.load("s"),
+    "entries": lambda store, lease: store.entries("s"),
+    "mail": lambda store, lease: store.mail("s"),
+    "acquire": lambda store, lease: store.acquire("s"),
+    "acquire an old one": lambda store, lease: store.acquire("s", create=False),
+    "renew": lambda store, lease: store.renew(lease),
+    "commit": lambda store, lease: store.commit(lease, Commit([])),
+    "post": lambda store, lease: store.post("s", "prompt", b"{}"),
+    "decide": lambda store, lease: store.decide("s", 0, {"c": b"{}"}),
+    "delete": lambda store, lease: store.delete("s"),
+}
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[Cluster]:
+    with cluster() as running:
+        yield running
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.needs("PostgreSQL"))])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a store of each kind."""
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgresql").create_database()
+    return "memory:" if request.param == "memory" else f"sqlite:///{tmp_path}/x.db"
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_store_does_nothing_with_a_session_of_another_owner(url: str, call: str) -> None:
+    async def attack() -> None:
+        store = open_store(url)
+        one, other = store.for_owner("one"), store.for_owner("other")
+        try:
+            lease = await one.acquire("s")
+            with pytest.raises((SessionNotFound, LeaseLost)):
+                await CALLS[call](other, lease)
+            assert await other.list() == []
+            await other.adopt("s")
+            await other.adopt("", begins=True)
+            assert (await store.info("s")).owner == "one"
+            await one.release(lease)
+            with pytest.raises(SessionNotFound):
+                await other.info("s")
+        finally:
+            await store.aclose()
+
+    asyncio.run(attack())
+
+
+def test_a_view_adopts_what_has_no_owner_and_nothing_else(url: str) -> None:
+    async def adopt() -> None:
+        store = open_store(url)
+        one, other = store.for_owner("one"), store.for_owner("other")
+        try:
+            for session in ("a.1", "a.2", "a_3", "b.1", "%"):
+                await store.release(await store.acquire(session))
+            await other.release(await other.acquire("a.4"))
+            await one.adopt("a.", begins=True)
+            assert {info.id for info in await one.list()} == {"a.1", "a.2"}
+            await one.adopt("a.4")
+            await one.adopt("a.", begins=True)
+            await one.adopt("%", begins=True)
+            await one.adopt("nothing")
+            assert {info.id for info in await one.list()} == {"a.1", "a.2", "%"}
+            await store.adopt("b.1")  # a store that is no view owns nothing
+            assert {info.id: info.owner for info in await store.list()} == {
+                "a.1": "one", "a.2": "one", "%": "one", "a.4": "other", "a_3": None, "b.1": None,
+            }  # fmt: skip
+            await one.release(await one.acquire("a.1"))
+            with pytest.raises(SessionNotFound):
+                await other.acquire("a.1", create=False)
+        finally:
+            await store.aclose()
+
+    asyncio.run(adopt())
+
+
+def test_deep_run_in_another_folder_does_not_continue_a_session(tmp_path: Path) -> None:
+    one, other, home = tmp_path / "one", tmp_path / "other", tmp_path / "home"
+    for folder in (one, other, home):
+        folder.mkdir()
+
+    def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "deep_cli", *words, "--store", f"sqlite:///{tmp_path}/x.db"]
+        env = {"PATH": os.environ["PATH"], "HOME": str(home)}
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=env, timeout=120, check=False)
+
+    model = ("-m", "demo:echo")
+    assert run(one, "run", "--session", "s", *model, "private words").returncode == 0
+    refused = run(other, "run", "--session", "s", *model, "and now?")
+    assert refused.returncode != 0
+    assert "private words" not in refused.stdout + refused.stderr
+    assert "cd there" in refused.stderr
+    assert "and now" in run(one, "run", "--session", "s", *model, "and now?").stdout
