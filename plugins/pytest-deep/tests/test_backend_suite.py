@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from deep_backends import local_backend, memory_backend
+from deep_backends import local_backend, memory_backend, sandbox_backend
 from pydantic_ai.workspaces import LocalWorkspaceBackend, WorkspaceBackend
 from pytest_deep import BackendConformance
 from pytest_deep.backend_suite import WAYS
@@ -16,6 +16,17 @@ from tests.rules import own_rules_only, without
 pytest_plugins = ["pytester"]
 
 
+STAYS = (
+    "test_a_background_command_is_read_typed_to_and_ends",
+    "test_a_background_command_is_stopped_with_all_that_it_started",
+)
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+
+
 @own_rules_only
 class TestLocal(BackendConformance):
     @pytest.fixture
@@ -23,7 +34,16 @@ class TestLocal(BackendConformance):
         return local_backend(tmp_path)
 
 
+@pytest.mark.needs("bubblewrap")
 @own_rules_only
+class TestSandbox(BackendConformance):
+    @pytest.fixture
+    def backend(self, tmp_path: Path) -> WorkspaceBackend:
+        return sandbox_backend(tmp_path)
+
+
+@own_rules_only
+@without(*STAYS)
 class TestMemory(BackendConformance):
     @pytest.fixture
     def backend(self) -> WorkspaceBackend:
@@ -31,7 +51,7 @@ class TestMemory(BackendConformance):
 
 
 @own_rules_only
-@without("test_nothing_outside_is_read", "test_nothing_outside_is_changed")  # as listed, which skips
+@without("test_nothing_outside_is_read", "test_nothing_outside_is_changed", *STAYS)  # as listed, which skips
 class TestUnconfinedByDesign(BackendConformance):
     @pytest.fixture
     def backend(self, tmp_path: Path) -> WorkspaceBackend:

@@ -12,7 +12,6 @@ from typing import Any, cast
 
 from deep_core.plugin_api import ConfigFile, user_file
 
-from .programs import programs_below
 from .variables import expand
 
 __all__ = ["McpFile", "find_files", "programs_of", "read_mcp_file", "user_mcp_file"]
@@ -69,6 +68,8 @@ def programs_of(entry: Mapping[str, Any], folder: Path) -> dict[str, str]:
         given += cast("Mapping[str, Any]", more).values() if isinstance(more, Mapping) else ()
     cwd = entry.get("cwd")
     words = [_expanded(text) for text in given if isinstance(text, str)]
+    from .programs import programs_below  # only who has a server needs it
+
     return programs_below(folder, words, _expanded(cwd) if isinstance(cwd, str) else None)
 
 

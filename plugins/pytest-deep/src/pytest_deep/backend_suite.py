@@ -1,7 +1,7 @@
 """The conformance suite for backends: Pydantic AI's rules for workspaces, plus confinement."""
 
 # A test suite: its checks are assertions, and it inspects the folder beside the workspace directly.
-# ruff: noqa: S101, ASYNC240
+# ruff: noqa: S101, ASYNC110, ASYNC240
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ import contextlib
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
 from pydantic_ai.workspaces import SupportsCommands, Workspace, WorkspaceBackend
 from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
 
 __all__ = ["BackendConformance"]
 
+SESSION = "conformance"
+WAIT = 60
+"""Seconds after which a test fails that would hang; none waits for it."""
 SECRET = b"a secret outside of the workspace"
 
 Operation = Callable[[Workspace, str], Awaitable[object]]
@@ -154,3 +159,46 @@ class BackendConformance(WorkspaceBackendSuite):
             await workspace.write_bytes(f"listed/{name}", b"")
         first = [entry.name for entry in await workspace.list_dir("listed")]
         assert [entry.name for entry in await workspace.list_dir("listed")] == first
+
+    async def _staying(self, backend: Any, command: str) -> tuple[Any, str]:
+        """Start a command that stays; skip for a backend whose commands all end."""
+        if not hasattr(backend, "start_command"):
+            pytest.skip("no command of this backend stays: it has not `deep_backends.SupportsBackground`")
+        from deep_backends import CommandLimits  # such a backend has it
+
+        found = await backend.start_command(
+            command, session=SESSION, folder=f".deep/sessions/{SESSION}", limits=CommandLimits()
+        )
+        return backend, found.name
+
+    async def test_a_background_command_is_read_typed_to_and_ends(self, backend: WorkspaceBackend) -> None:
+        """A command that stays has a terminal; its output is in order, in its log too, and its exit code is known."""
+        running, name = await self._staying(backend, "test -t 0 && echo one; read x; echo two $x; exit 3")
+        with anyio.fail_after(WAIT):
+            while b"one" not in (await running.command_output(SESSION, name, 0)).data:
+                await anyio.sleep(0.01)
+            assert await running.send_input(SESSION, name, b"more\n")
+            while (found := (await running.list_commands(SESSION))[-1]).is_running:
+                await anyio.sleep(0.01)
+        assert (found.name, found.exit_code) == (name, 3)
+        said = (await running.command_output(SESSION, name, 0)).data.replace(b"\r\n", b"\n")
+        assert said == b"one\ntwo more\n", f"it said {said!r}. Fix: one terminal, without echo, for input and output"
+        assert (await Workspace(backend).read_bytes(found.log)).replace(b"\r\n", b"\n") == said
+        assert not await running.send_input(SESSION, name, b"late\n")
+
+    async def test_a_background_command_is_stopped_with_all_that_it_started(self, backend: WorkspaceBackend) -> None:
+        """Stopping ends what ignores signals, and what has a session of its own."""
+        script = "trap '' TERM HUP; (while :; do date +%N > beat; sleep 0.05; done) & echo up; wait"
+        running, name = await self._staying(backend, script)
+        workspace = Workspace(backend)
+        with anyio.fail_after(WAIT):
+            while not await workspace.exists("beat"):
+                await anyio.sleep(0.01)
+        found = await running.stop_command(SESSION, name)
+        assert (found.is_running, found.reason) == (False, "stopped")
+        await workspace.write_bytes("beat", b"quiet")
+        other, again = await self._staying(backend, "read")  # an attendant's start takes longer than a beat
+        assert await workspace.read_bytes("beat") == b"quiet", "a process of it goes on. Fix: kill the whole tree"
+        with pytest.raises(KeyError):
+            await running.stop_command(SESSION, "c99")
+        await other.stop_command(SESSION, again)

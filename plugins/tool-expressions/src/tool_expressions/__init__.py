@@ -32,6 +32,7 @@ from .facts import (
     tags_of,
     tool_facts,
 )
+from .paths import call_ids, call_path
 from .reasons import (
     ACCEPT_EDITS,
     EVERY_CALL,
@@ -94,6 +95,8 @@ __all__ = [
     "as_rule",
     "asking_facts",
     "attributed_facts",
+    "call_ids",
+    "call_path",
     "check_atoms",
     "check_matches",
     "check_rule",

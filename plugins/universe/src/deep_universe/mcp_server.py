@@ -199,7 +199,8 @@ def _ask(outcome: CallOutcome) -> str:
     for call in outcome.waiting:
         who = f"The subagent {call.subagent}" if call.subagent else "The client"
         lines.append(f"{who} calls {call.tool} (plugin {call.plugin})" + (f": {call.reason}" if call.reason else ""))
-        lines += [f"  {key}: {_written(value)}" for key, value in call.arguments.items()]
+        # The lines of a value are further in than any call: it cannot make one up.
+        lines += [f"  {key}: {_written(value)}".replace("\n", "\n    ") for key, value in call.arguments.items()]
     return visible("\n".join(lines))
 
 
