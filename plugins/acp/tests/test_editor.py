@@ -150,8 +150,10 @@ async def test_plan_mode_only_reads_until_the_plan_is_approved(folder: Path) -> 
         editor.answers = ["not_now", stop, "carry_out"]
         assert (await editor.prompt(session, "write a.txt: some")).stop_reason == "end_turn"
         assert "not offered here" in editor.text()
-        assert (await editor.prompt(session, "say wait")).stop_reason == "cancelled"
-        assert (await editor.prompt(session, "say the plan")).stop_reason == "end_turn"
+        assert editor.asked == []  # what it read is an answer, not a plan
+        assert (await editor.prompt(session, "say Plan: write a.txt")).stop_reason == "end_turn"
+        assert (await editor.prompt(session, "say Plan: wait")).stop_reason == "cancelled"
+        assert (await editor.prompt(session, "say My plan: write a.txt")).stop_reason == "end_turn"
         assert [asked["title"] for asked in editor.asked] == ["Carry out this plan?"] * 3
         assert [u["currentModeId"] for u in editor.updates if u["sessionUpdate"] == "current_mode_update"] == ["ask"]
         editor.answers = ["allow"]

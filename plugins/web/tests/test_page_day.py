@@ -99,9 +99,11 @@ def test_a_plan_is_made_without_a_change_and_carried_out_with_a_click(server: Se
     tab.js("document.getElementById('mode').value = 'plan'; document.getElementById('mode').onchange()")
     tab.until(lambda: tab.js("return document.body.dataset.mode") == "plan")
     tab.say("write planned.txt: red")
-    tab.sees_some("#carry")
     tab.sees_no("#approval")
+    tab.sees_no("#carry")  # it was not offered the tool, and answers: that is no plan
     assert not (server.folder / "planned.txt").exists()
+    tab.say("say Plan: write planned.txt")
+    tab.sees_some("#carry")
     tab.click("#carry-edits")
     tab.sees_no("#carry")
     tab.until(lambda: "The plan is approved. Carry it out." in tab.texts("article.user > p"))

@@ -38,6 +38,7 @@ from deep_sessions import (
     Sessions,
     UsageError,
     answer_questions,
+    has_plan,
     is_planned,
     load_session,
     questions_of,
@@ -472,9 +473,11 @@ class EditorSession:
         return verdict(question, chosen)
 
     async def _approve_plan(self, turn: _Turn) -> bool:
-        """Ask whether to carry out the plan; leave the mode if so."""
-        runs = await self.project.sessions(self._choice)
-        call, options = plan_permission(f"plan-{self._seen}", await runs.slots(self.id))
+        """Ask whether to carry out the plan, if there is one; leave the mode if so."""
+        state = await load_session(self.project.store, self.id)
+        if not has_plan(state):
+            return False
+        call, options = plan_permission(f"plan-{self._seen}", state.root.slots)
         chosen = await self._unless_canceled(turn, self._editor.ask(self.id, call, options))
         if chosen not in (CARRY_ON, ACCEPT_EDITS):
             return False

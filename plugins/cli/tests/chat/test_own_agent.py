@@ -99,7 +99,7 @@ def told(stub: OpenAIStub) -> str:
 
 @pytest.mark.slow
 def test_a_chat_with_a_bare_agent_shows_its_calls_asks_plans_and_is_resumed(deep: Any) -> None:
-    script = Script(Call("roll", {"sides": 6}), "Six.", Call("bet", {"money": 5}), "I bet.", "A plan.", "Again.")
+    script = Script(Call("roll", {"sides": 6}), "Six.", Call("bet", {"money": 5}), "I bet.", "Plan: roll.", "Again.")
     with OpenAIStub(script) as stub:
         with Terminal(deep, "chat", "--agent", "dice.py:agent", env=stub.env) as chat:
             chat.say("Roll.")

@@ -49,12 +49,24 @@ def test_without_a_terminal_the_plan_is_the_answer_and_nothing_is_done(deep: Any
 
 @pytest.mark.slow
 def test_a_chat_stays_in_plan_mode_over_a_kill_until_the_plan_is_approved(deep: Any) -> None:
-    with OpenAIStub(Script(TODOS, "My plan.", "A better plan.", "Still a plan.", WRITE, "Written.")) as stub:
+    answers = [
+        "It is empty.",
+        TODOS,
+        "I will write it.",
+        "## Plan\n\nA better one.",
+        "Plan: as it was.",
+        WRITE,
+        "Written.",
+    ]
+    with OpenAIStub(Script(*answers)) as stub:
         with Terminal(deep, "chat", "--plan", *MODEL, env=stub.env) as chat:
+            chat.say("What is here?")
+            chat.expect("It is empty.")
+            chat.prompt()
             chat.say("go")
             shown = chat.expect("your answer (1-2, or in your own words):")
             chat.type("make it better\n")
-            chat.expect("A better plan.")
+            chat.expect("A better one.")
             chat.expect("your answer")
             chat.process.kill()
         assert "- write new.txt" in shown
@@ -66,6 +78,6 @@ def test_a_chat_stays_in_plan_mode_over_a_kill_until_the_plan_is_approved(deep: 
             chat.prompt()
             chat.type(CTRL_D)
             assert chat.end() == 0
-    assert all("write_file" not in tools(stub, number) for number in range(4))
-    assert "write_file" in tools(stub, 4)
+    assert all("write_file" not in tools(stub, number) for number in range(5))
+    assert "write_file" in tools(stub, 5)
     assert (deep.work / "new.txt").read_text() == "one\n"

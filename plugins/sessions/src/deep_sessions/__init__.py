@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from .manage import create, delete, export, fork, load_session, rename, retain, rewind, title_of
     from .outcome import Outcome
     from .own_agents import OwnAgent, Planning, find_object, load_agent, make_own
-    from .planning import CARRY_OUT, MODE, PLAN, is_planned, planner_parameters
+    from .planning import CARRY_OUT, MODE, PLAN, has_plan, is_planned, planner_parameters
     from .private_files import replace_private
     from .questions import Question, answer_questions, questions_of
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
@@ -200,6 +200,7 @@ __all__ = [
     "folder_store",
     "fork",
     "hand_back",
+    "has_plan",
     "is_conversation",
     "is_dead",
     "is_edit",
@@ -290,7 +291,7 @@ __getattr__, __dir__ = lazy_exports(
         "handing_back": ["hand_back"],
         "holder": ["is_dead", "this_process"],
         "ledger": ["effect_key", "transaction"],
-        "planning": ["CARRY_OUT", "MODE", "PLAN", "is_planned", "planner_parameters"],
+        "planning": ["CARRY_OUT", "MODE", "PLAN", "has_plan", "is_planned", "planner_parameters"],
         "private_files": ["replace_private"],
         "questions": ["Question", "answer_questions", "questions_of"],
         "registry": ["ToolContext", "ToolDefinition", "ToolRegistry", "ToolSpec"],

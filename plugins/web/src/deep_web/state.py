@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from deep_sessions import CARRY_OUT, AgentError, is_planned, load_session, questions_of, title_of
+from deep_sessions import CARRY_OUT, AgentError, has_plan, load_session, questions_of, title_of
 from pydantic_ai.messages import ModelResponse
 
 from .approvals import Approval, approval_of
@@ -116,14 +116,9 @@ def _rules(site: Site, session_id: str) -> list[dict[str, Any]]:
 def _has_plan(site: Site, session_id: str, state: Fold) -> bool:
     """Whether the last run ended with a plan that the user can let the agent carry out."""
     run = state.run
-    if site.standing is None or run is None or not is_planned(run.labels) or state.info.status != "idle":
+    if site.standing is None or run is None or state.info.status != "idle":
         return False
-    return site.standing.mode(session_id, run.labels) == "plan" and bool(_todos(state) or _last_text(state))
-
-
-def _last_text(state: Fold) -> str:
-    messages = state.messages()
-    return (messages[-1].text or "") if messages and isinstance(messages[-1], ModelResponse) else ""
+    return site.standing.mode(session_id, run.labels) == "plan" and has_plan(state)
 
 
 def _todos(state: Fold) -> list[dict[str, str]]:

@@ -607,7 +607,7 @@ class Chat:
         self._runs.use(self._setup.modes)
 
     async def ask_about_plan(self) -> str | None:
-        """Ask whether to carry out the plan of a turn in plan mode; leave the mode if so.
+        """Ask whether to carry out the plan of a turn in plan mode, if there is one; leave the mode if so.
 
         Returns:
             The next message; None if the user gives none now.
@@ -615,10 +615,10 @@ class Chat:
         Raises:
             Left: the input ended at the question.
         """
-        if self._prompt is None:
+        if self._prompt is None or (slots := await self._runs.plan(self.stored)) is None:
             return None
         try:
-            message = await self._answer(self._approver.deciding_plan("", await self._runs.slots(self.stored)))
+            message = await self._answer(self._approver.deciding_plan("", slots))
         except Stopped:
             return None
         self.stored.plan = message != CARRY_OUT

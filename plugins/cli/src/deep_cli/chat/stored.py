@@ -22,6 +22,7 @@ from deep_sessions import (
     SessionStore,
     StoreError,
     create,
+    has_plan,
     load_session,
 )
 from pydantic_ai.messages import ModelMessage
@@ -223,11 +224,12 @@ class ChatRuns:
         """Run the next turn with other agents."""
         self._modes = modes
 
-    async def slots(self, chat: StoredChat) -> Mapping[str, Any]:
-        """Return the chat's state by the names of its slots, as JSON; a chat that is not stored yet has none."""
+    async def plan(self, chat: StoredChat) -> Mapping[str, Any] | None:
+        """Return the slots, as JSON, of a chat whose last answer is a plan; None if it is none."""
         with suppress(AgentError):
-            return (await load_session(self._runner.store, chat.id)).root.slots
-        return {}
+            state = await load_session(self._runner.store, chat.id)
+            return state.root.slots if has_plan(state) else None
+        return None
 
     async def send(self, chat: StoredChat, prompt: Message, **how: Any) -> Outcome:
         """Run the agent with a message. Arguments and errors as for `Runner.run`, but a store that fails is left.
