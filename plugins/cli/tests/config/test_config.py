@@ -141,9 +141,29 @@ def test_a_plugins_json_file_is_trusted_until_it_changes(make_deep: Any) -> None
     deep = make_deep()
     file = deep.work / ".mcp.json"
     file.write_text('{"mcpServers": {}}')
-    assert "until it changes; the plugin that reads it uses it now" in deep("config", "trust", ".mcp.json").ok().out
+    said = deep("config", "trust", ".mcp.json").ok().out
+    assert said.startswith("Once you trust it, the plugin that reads it uses it\n")
+    assert said.endswith(f"Trusted {file.resolve()} until it changes\n")
     (known,) = deep.environment.home.rglob("trusted.json")
     assert list(json.loads(known.read_text())) == [str(file.resolve())]
+
+
+@pytest.mark.parametrize(
+    ("text", "effect"),
+    [
+        ('[plugins.todo]\nrequire_approval = "read"\n', "nothing changes, no key of it needs trust"),
+        ('[plugins]\nrequire = ["cli"]\n', "nothing changes, no key of it needs trust"),
+        (
+            '[agent]\nmodel = "openai:x"\n[plugins]\ndisable = ["ask"]\n'
+            '[plugins.named_capabilities.options.entries.clock]\nuse = "acme:Clock"\n',
+            "these count: plugins.disable, agent.model, plugins.named_capabilities.options.entries",
+        ),
+    ],
+)
+def test_trust_says_first_what_it_lets_the_file_set(text: str, effect: str, make_deep: Any) -> None:
+    deep = make_deep()
+    (deep.work / "deep.toml").write_text(text)
+    assert deep("config", "trust").ok().out.startswith(f"Once you trust it, {effect}\n")
 
 
 def test_there_must_be_something_to_trust(make_deep: Any) -> None:

@@ -190,11 +190,15 @@ def trust(file: Path | None, yes: bool) -> None:
         raise Failure(
             "there is no deep.toml and no pyproject.toml with [tool.deep] here or above: deep config init", USAGE
         )
-    effect = "the plugin that reads it uses it now"
+    effect = "the plugin that reads it uses it"
     if found.path.suffix != ".json":  # a plugin's, such as `.mcp.json`: only that plugin knows its keys
         layer, dropped = restrict(ConfigLayer(str(found.path), found.tables(), trusted=False))
         dropped += [key.partition(": ")[2] for key in ignored_keys(Config((layer,)))]
-        effect = f"these count now: {', '.join(dropped)}" if dropped else "it has no keys that need trust"
+        # Without trust an option may at most narrow, and only its plugin knows which: with trust each counts as it is.
+        options = ((name, part.get("options", {})) for name, part in layer.data["plugins"].items() if name != "require")
+        dropped += [f"plugins.{name}.options.{option}" for name, given in options for option in given]
+        effect = f"these count: {', '.join(dropped)}" if dropped else "nothing changes, no key of it needs trust"
+    say(f"Once you trust it, {label(effect)}")
     taken = dict.fromkeys(re.findall(r"\$\{([A-Za-z_][A-Za-z0-9_]*)", found.content.decode("utf-8", "replace")))
     if taken:
         say(f"It takes from your environment, which may hold keys: {label(', '.join(taken))}")
@@ -204,7 +208,7 @@ def trust(file: Path | None, yes: bool) -> None:
         found.trust()
     except OSError as error:
         raise Failure(f"the trust could not be recorded: {error}", FAILED) from error
-    say(f"Trusted {label(str(found.path.resolve()))} until it changes; {label(effect)}")
+    say(f"Trusted {label(str(found.path.resolve()))} until it changes")
 
 
 def _servers(file: Path) -> ConfigFile | None:
