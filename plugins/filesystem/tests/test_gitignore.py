@@ -14,9 +14,10 @@ from typing import Any
 import anyio
 import pytest
 from deep_backends import local_backend, memory_backend
-from deep_filesystem import gitignore, ripgrep, search, walk
+from deep_filesystem import gitignore, search, walk
 from deep_filesystem.gitignore import Rules
 from deep_filesystem.quoting import unescape
+from deep_filesystem.ripgrep import beside, process
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic_ai.workspaces import Workspace
@@ -196,13 +197,13 @@ async def test_a_walk_of_too_many_entries_returns_what_it_found(monkeypatch: pyt
 async def test_what_ripgrep_printed_until_the_limit_is_returned(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a.txt", "b.txt"):
         (root / name).write_text("needle\n")
-    monkeypatch.setattr(ripgrep, "FEW_FILES", 0)
+    monkeypatch.setattr(beside, "FEW_FILES", 0)
 
     def late(started: Any, answer: Any, limit: Any) -> bool:
         answer.take(b"./b.txt\x001\n./half a pa")
         return True
 
-    monkeypatch.setattr(ripgrep._Started, "read", late)
+    monkeypatch.setattr(process.Started, "read", late)
     session = Session(Workspace(local_backend(root)))
     first, note = (await session.ok("grep", "needle", output_mode="content")).splitlines()
     assert first == "b.txt:1: needle"
@@ -343,14 +344,14 @@ def _names(answer: str) -> set[str]:
 @needs_ripgrep
 @pytest.mark.needs("git")
 @pytest.mark.hypothesis
-@given(TREE, st.sampled_from([ripgrep.FEW_FILES, 0]))
+@given(TREE, st.sampled_from([beside.FEW_FILES, 0]))
 @example({"a/a ": ["a", "**"], "b": []}, 0)
 @example({"a": ["/a/", "b/ab/"], "b/ab": []}, 1_000)
 @example({"a": ["**/**/", "/**/"]}, 1_000)
 @settings(max_examples=examples(500), deadline=None)
 def test_a_walk_finds_what_git_lists(tree: dict[str, list[str]], few: int) -> None:
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ripgrep, "FEW_FILES", few)
+        patch.setattr(beside, "FEW_FILES", few)
         top = Path(directory).resolve()
         _plant(top, tree)
         command = ["git", "-C", directory, "-c", "core.excludesFile=/dev/null", "ls-files", "-oz", "--exclude-standard"]
@@ -415,7 +416,7 @@ async def compare_forest(top: Path, seed: int, trees: int = 100) -> None:
 @pytest.mark.anyio
 async def test_ten_thousand_random_trees_are_what_git_lists(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At night, and others each night; by day 200."""
-    monkeypatch.setattr(ripgrep, "FEW_FILES", 0)
+    monkeypatch.setattr(beside, "FEW_FILES", 0)
     first = random.randrange(2**32) if many(0, 1) else 43
     for number in range(many(2, 100)):
         await compare_forest(root / f"forest{number}", first + number)

@@ -14,6 +14,7 @@ import pytest
 from deep_backends import LocalBackend, local_backend, memory_backend
 from deep_filesystem import ripgrep
 from deep_filesystem.dialect import BadPattern, read_pattern
+from deep_filesystem.ripgrep import beside, here
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic_ai.exceptions import ToolFailed
@@ -148,9 +149,9 @@ def test_the_answer_is_the_same_wherever_it_looks(tree: Path, new_session: Any, 
 
 
 @needs_ripgrep
-@pytest.mark.parametrize("few", [ripgrep.FEW_FILES, 0], ids=["a small tree", "a large tree"])
+@pytest.mark.parametrize("few", [beside.FEW_FILES, 0], ids=["a small tree", "a large tree"])
 def test_large_files_are_left_out(tmp_path: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
-    monkeypatch.setattr(ripgrep, "FEW_FILES", few)
+    monkeypatch.setattr(beside, "FEW_FILES", few)
     for name, size in {"below": 999, "at": 1000, "above": 1001}.items():
         (tmp_path / name).write_bytes(b"foo\n".ljust(size, b"x"))
 
@@ -189,7 +190,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @needs_ripgrep
-@pytest.mark.parametrize("patience", [ripgrep.PATIENCE, 0.0], ids=["beside the walk", "again behind it"])
+@pytest.mark.parametrize("patience", [here.PATIENCE, 0.0], ids=["beside the walk", "again behind it"])
 @pytest.mark.parametrize(
     "arguments",
     [{}, {"ignored": True}, {"glob": "*.{py,png}"}, {"glob": "pkg1/**"}, {"glob": "pkg*/sub?/*"}, {"path": "pkg2"}],
@@ -198,7 +199,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_answer_is_the_same_in_a_large_tree(
     large: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch, patience: float, arguments: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(ripgrep, "_patience", lambda began: patience)
+    monkeypatch.setattr(here, "_patience", lambda began: patience)
     for pattern in ("foo", "foo 2$", "absent", "(?i)elf|png"):
         for mode in MODES:
             with_it, without = _both(new_session, large, pattern=pattern, output_mode=mode, **arguments)
@@ -209,8 +210,8 @@ def test_the_answer_is_the_same_in_a_large_tree(
 def test_binary_files_that_were_not_looked_for_are_said(
     tmp_path: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ripgrep, "FEW_FILES", 0)
-    monkeypatch.setattr(ripgrep, "SNIFFED", 2)
+    monkeypatch.setattr(beside, "FEW_FILES", 0)
+    monkeypatch.setattr(beside, "SNIFFED", 2)
     for number in range(4):
         (tmp_path / f"data{number}").write_bytes(b"\0")
     found = anyio.run(lambda: _answer(new_session, tmp_path, with_ripgrep=True, pattern="foo"))

@@ -76,9 +76,9 @@ async def test_both_forms_of_an_accent_name_the_file(root: Path, there: str, ask
 async def test_what_was_not_searched_is_said(
     root: Path, monkeypatch: pytest.MonkeyPatch, with_ripgrep: bool, few: int
 ) -> None:
-    from deep_filesystem import ripgrep
+    from deep_filesystem.ripgrep import beside
 
-    monkeypatch.setattr(ripgrep, "FEW_FILES", few)
+    monkeypatch.setattr(beside, "FEW_FILES", few)
     (root / "open.txt").write_text("hay\n")
     (root / "data.bin").write_bytes(b"needle\0")
     (root / "link.txt").symlink_to("open.txt")
