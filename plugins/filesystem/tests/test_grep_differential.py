@@ -39,6 +39,7 @@ FILES: dict[str, bytes] = {
     "empty": b"",
     "newlines": b"\n\nfoo\n\n",
     "no_end": b"x\nfoo",
+    "equal.txt": b"a => foo\na > foo\n==foo\n=foo\n",
     "cr.txt": b"foo\rbar\rbaz\nfoo\r\r\n",
     "tabs.txt": b"\tfoo\n \t foo \n\v\x0cfoo\x1cfoo\n",
     "long.txt": b"foo" + b"x" * 3997 + b"\nfoo" + b"x" * 3998 + b"\nfoo\n",
@@ -52,6 +53,7 @@ FILES: dict[str, bytes] = {
     "sub/.venv/lib.py": b"foo\n",
     "sub/__pycache__/a.pyc": b"foo\n",
     "sub/-dash": b"foo\n",
+    "sub/=equal": b"foo\n",
     "sub/we ird[1].txt": b"foo\n",
     "sub/new\nline.txt": b"foo\nbar\n",
     "sub/ignore/.ignore": b"*\n",
@@ -103,6 +105,7 @@ PATTERNS = [
     "gr..e", "größe", "[é-ü]", r"\w+_\w+", r"\d+", r"x{3,}", "(foo|bar) ", r"foo.bar", r"foo[^x]bar", r"foo\W",
     "(?<=caf).", r"(o)\1", "^-", "foo\r", r"foo\r", r"\.", "a{", "}", "-->", r"foo\s*$", ".$", ".", r"\t", "[]x]",
     r"\x66oo", "[a&&f]oo", "ſ", "(?i)[F-H]oo", r"[\d_]", r"foo\D", "x*y", r"^.{4,5}$", "(?P<n>foo) bar",
+    "=> foo", "==foo", "-foo", "--files",
 ]  # fmt: skip
 
 
@@ -131,6 +134,7 @@ def test_the_answer_is_the_same(tree: Path, new_session: Any, pattern: str) -> N
         {"path": "binary"},
         {"path": "sub/we ird[1].txt"},
         {"path": "sub/-dash"},
+        {"path": "sub/=equal"},
         {"path": "sub/new\nline.txt"},
         {"path": "sub/node_modules"},
         {"path": ".git/config"},

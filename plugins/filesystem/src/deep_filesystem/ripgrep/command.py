@@ -61,7 +61,8 @@ def tell(skipped: Collection[str], request: SearchRequest, above: str, *, with_f
 def search_command(program: str, request: SearchRequest, arguments: Sequence[str]) -> list[str]:
     """Return the command of a search with these arguments."""
     # The pattern and the paths come from the model: no shell, and no text of theirs can be an option.
-    return [program, *COMMON, f"--regexp={request.dialect.ripgrep}", *arguments]
+    # A word of its own, because of `--regexp==> x` ripgrep 13 takes `> x`.
+    return [program, *COMMON, "--regexp", str(request.dialect.ripgrep), *arguments]
 
 
 def relative_to(path: str, above: str) -> str:

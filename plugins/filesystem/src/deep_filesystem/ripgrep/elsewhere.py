@@ -35,7 +35,7 @@ async def search_elsewhere(
     root, arguments = request.root, ["--count", "--no-messages", *([] if request.counts else ["--max-count=1"])]
     if request.is_file:
         root, name = posixpath.split(request.root)
-        arguments += ["--max-depth=1", f"--glob={escape(name)}"]
+        arguments += ["--max-depth=1", "--glob", escape(name)]
     arguments += [f"--glob=!**/{name}/" for name in sorted(SKIPPED)]
     unsure = False
     if left.above is not None and not request.is_file:

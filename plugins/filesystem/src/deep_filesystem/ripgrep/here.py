@@ -64,7 +64,7 @@ async def search_here(
     if request.is_file:
         folder, name = posixpath.split(request.root)
         # ripgrep searches a file of the command line even if it is binary, but not one found in a directory.
-        told = Told(["--max-depth=1", f"--glob={escape(name)}", "--", relative_to(folder, above)])
+        told = Told(["--max-depth=1", "--glob", escape(name), "--", relative_to(folder, above)])
         answer = Answer(request, above, Survey(), found)
         if runs_here(workspace):
             found.partial = await in_thread(lambda: _run(command(told), top, answer, limit), limit)
