@@ -71,13 +71,14 @@ if TYPE_CHECKING:
     from .handing_back import hand_back
     from .holder import is_dead, this_process
     from .ledger import effect_key, transaction
-    from .manage import create, delete, export, fork, load_session, rename, retain, rewind, title_of
+    from .manage import create, export, fork, load_session, rename, rewind, title_of
     from .outcome import Outcome
     from .own_agents import OwnAgent, Planning, find_object, load_agent, make_own
     from .planning import CARRY_OUT, MODE, PLAN, has_plan, is_planned, planner_parameters
     from .private_files import replace_private
     from .questions import Question, answer_questions, questions_of
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
+    from .removing import delete, retain
     from .requests.breaker import Breaker, BreakerState, breaker_of, breakers
     from .requests.ends import NOT_WHOLE, End, end_of_error, end_of_response, words_of_end, words_of_error
     from .requests.patience import patience
@@ -307,19 +308,10 @@ __getattr__, __dir__ = lazy_exports(
         ],
         "requests.sending": ["wait_words"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
-        "manage": [
-            "create",
-            "delete",
-            "export",
-            "fork",
-            "load_session",
-            "rename",
-            "retain",
-            "rewind",
-            "title_of",
-        ],
+        "manage": ["create", "export", "fork", "load_session", "rename", "rewind", "title_of"],
         "outcome": ["Outcome"],
         "own_agents": ["OwnAgent", "Planning", "find_object", "load_agent", "make_own"],
+        "removing": ["delete", "retain"],
         "rules": ["Always", "Rule", "Rules", "is_edit", "rules_for", "rules_of"],
         "run_request": ["RunRequest"],
         "runner": ["Runner"],

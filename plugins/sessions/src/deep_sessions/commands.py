@@ -200,12 +200,12 @@ def rewind(session_id: str, to: int, owner: str | None, store: str | None) -> No
 @store_option
 def delete(session_ids: tuple[str, ...], owner: str | None, store: str | None) -> None:
     """Erase sessions, with what plugins keep of them."""
-    from . import manage
+    from . import removing
 
     async def work(opened: SessionStore) -> None:
         with Kernel() as kernel:
             for session_id in session_ids:
-                await manage.delete(opened, session_id, kernel=kernel)
+                await removing.delete(opened, session_id, kernel=kernel)
                 say(f"deleted {_line(session_id)}")
 
     _with_store(store, owner, work)

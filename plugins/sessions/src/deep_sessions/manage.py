@@ -1,108 +1,36 @@
-"""What people do with stored sessions: create, delete, keep some, export, fork, rewind."""
+"""What people do with the conversations of stored sessions: create, export, fork, rewind."""
 
 from __future__ import annotations
 
 import base64
 import json
-import shutil
-import time
-from asyncio import to_thread
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
 
-from deep_core import PluginKernel
-from deep_core.plugin_api import folder_name, visible
+from deep_core.plugin_api import visible
 
 from .entries import read_entry, slots_entry
-from .errors import AgentError, SessionBusy, StoreError
+from .errors import AgentError, StoreError
 from .events import SHIFT, MessageAdded, RunStarted, events_of
 from .fold import Fold, Run, fold, fold_entries
 from .histories import open_calls
 from .journal import base_entry
 from .patches import apply_patch, make_patch
+from .removing import lease_of
 from .slot import TITLE
-from .store import Commit, Entry, Lease, NewEntry, SessionInfo, SessionStatus, SessionStore, Stored
+from .store import Commit, Entry, NewEntry, SessionStatus, SessionStore, Stored
 
-__all__ = ["create", "delete", "export", "fork", "load_session", "rename", "retain", "rewind", "take_back", "title_of"]
+__all__ = ["create", "export", "fork", "load_session", "rename", "rewind", "take_back", "title_of"]
 
 PAGE = 500
 LONGEST_TITLE = 60
 """Most characters of a title that comes from a message."""
 LONGEST_NAME = 200
 """Most characters of a title that a person gives."""
-
-
-async def delete(
-    store: SessionStore, session_id: str, *, kernel: PluginKernel | None = None, roots: Iterable[Path] = ()
-) -> None:
-    """Erase a session, its folders, and what plugins keep of it. A deletion that was interrupted can be repeated.
-
-    Args:
-        store: the store.
-        session_id: the session.
-        kernel: its plugins' folders of the session are removed, and they are notified by `deep_session_deleted`.
-        roots: folders with a folder for each session, such as the root of a `SessionManager`.
-
-    Raises:
-        SessionBusy: it is running.
-        SessionNotFound: it does not exist.
-    """
-    # The session goes last: what an interruption leaves can then still be deleted by its id.
-    async with lease_of(store, session_id):
-        if kernel is not None:
-            context = kernel.context
-            await kernel.caller.notify(
-                "deep_session_deleted",
-                lambda plugin: {"session_id": session_id, "context": context(plugin)},
-                among=kernel.active,
-            )
-            roots = [*roots, *(kernel.data_dir / "plugins").glob("*/sessions")]
-        for root in roots:
-            folder = root / folder_name(session_id)
-            if folder.is_dir() and not folder.is_symlink():
-                await to_thread(shutil.rmtree, folder)
-    await store.delete(session_id)
-
-
-async def retain(
-    store: SessionStore,
-    *,
-    older_than: float | None = None,
-    keep: int | None = None,
-    kernel: PluginKernel | None = None,
-    roots: Iterable[Path] = (),
-) -> list[str]:
-    """Delete old sessions. Sessions that run stay.
-
-    Args:
-        store: the store; of one that was opened for an owner, only that owner's sessions.
-        older_than: delete sessions whose last entry is older than this many seconds.
-        keep: delete all but the latest ones.
-        kernel: as in `delete`.
-        roots: as in `delete`.
-
-    Returns:
-        The ids of the deleted sessions.
-    """
-    if older_than is None and keep is None:
-        raise ValueError("retain() needs older_than= or keep=: without them it would delete nothing, or everything")
-    before = None if older_than is None else time.time() - older_than
-    sessions = [info async for info in _sessions(store)]
-    deleted: list[str] = []
-    for place, info in enumerate(sessions):
-        if (before is not None and info.updated_at < before) or (keep is not None and place >= keep):
-            try:
-                await delete(store, info.id, kernel=kernel, roots=roots)
-            except SessionBusy:
-                continue
-            deleted.append(info.id)
-    return deleted
 
 
 async def export(store: SessionStore, session_id: str) -> AsyncGenerator[str]:
@@ -312,24 +240,6 @@ def _keep_title(earlier: Fold, now: Fold) -> None:
     earlier.root.slots.pop(TITLE.name, None)
     if TITLE.name in now.root.slots:
         earlier.root.slots[TITLE.name] = now.root.slots[TITLE.name]
-
-
-@asynccontextmanager
-async def lease_of(store: SessionStore, session_id: str, *, create: bool = False) -> AsyncGenerator[Lease]:
-    """Hold the lease of a session."""
-    lease = await store.acquire(session_id, create=create)
-    try:
-        yield lease
-    finally:
-        await store.release(lease)
-
-
-async def _sessions(store: SessionStore) -> AsyncIterator[SessionInfo]:
-    offset = 0
-    while page := await store.list(limit=PAGE, offset=offset):
-        offset += len(page)
-        for info in page:
-            yield info
 
 
 async def entries_of(store: SessionStore, session_id: str) -> AsyncIterator[Entry]:
