@@ -381,6 +381,26 @@ def test_what_may_take_long_is_known(pattern: str, simple: bool, linear: bool) -
     assert (dialect.simple, dialect.linear) == (simple, linear)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "needle"),
+    [
+        (r"=>\s*\{$", "=>"),
+        (r"\bfoo\(", "foo("),
+        ("ab+c", "ab"),
+        ("ab*cde?f", "cd"),
+        ("ab{0,3}c", "a"),
+        ("x{2}yz", "yz"),
+        ("(foo)?ba(r|z)", "ba"),
+        ("(?i)Foo-é2", "-"),
+        ("é+ü", "é"),
+        ("abc|d", ""),
+        ("(?=abc)", ""),
+    ],
+)
+def test_what_every_match_has_in_it_is_known(pattern: str, needle: str) -> None:
+    assert read_pattern(pattern).needle == needle.encode()
+
+
 class Elsewhere(LocalBackend):
     """A backend like a container's: its programs are not this machine's."""
 

@@ -47,6 +47,7 @@ class Dialect:
         ripgrep: for ripgrep; None outside the subset.
         simple: matching takes at most quadratic time in a line's length, so it may run in this process.
         linear: matching takes linear time in a line's length.
+        needle: what every line that matches has in it, in UTF-8; b"" if nothing is known.
     """
 
     lines: str
@@ -54,6 +55,7 @@ class Dialect:
     ripgrep: str | None
     simple: bool
     linear: bool
+    needle: bytes = b""
 
 
 def read_pattern(pattern: str) -> Dialect:
@@ -131,6 +133,10 @@ class _Reader:
         self.ways = 1
         self.unbounded = 0
         self.nested = False
+        self.depth = 0
+        self.letters: list[str] = []
+        """What is written, token by token: a letter that a match has, or "\n" for any other token."""
+        self.alternatives = False
 
     def read(self) -> Dialect:
         # For each open group: whether a quantifier around it would be expensive.
@@ -154,16 +160,19 @@ class _Reader:
             closed, repeatable = False, True
             if char == "(":
                 self._open()
+                self.depth += 1
                 busy.append(False)
                 repeatable = False
             elif char == ")":
                 if len(busy) == 1:
                     raise _NotCommon
                 self._write(")")
+                self.depth -= 1
                 closed = busy.pop()
                 busy[-1] |= closed
             elif char == "|":
                 self._write("|")
+                self.alternatives |= not self.depth
                 self.ways *= 2
                 busy[-1] = True
                 repeatable = False
@@ -182,9 +191,13 @@ class _Reader:
             raise _NotCommon
         simple = not self.nested and self.unbounded <= 1 and self.ways <= MAX_WAYS
         linear = simple and not self.unbounded
-        return Dialect("".join(self.lines), "".join(self.text), "".join(self.rust), simple, linear)
+        needle = "" if self.alternatives else max("".join(self.letters).split("\n"), key=len)
+        return Dialect("".join(self.lines), "".join(self.text), "".join(self.rust), simple, linear, needle.encode())
 
-    def _write(self, python: str, rust: str | None = None, *, text: str | None = None) -> None:
+    def _write(
+        self, python: str, rust: str | None = None, *, text: str | None = None, letter: str | None = None
+    ) -> None:
+        self.letters.append(letter if letter is not None and not self.depth else "\n")
         self.lines.append(python)
         self.text.append(python if text is None else text)
         self.rust.append(python if rust is None else rust)
@@ -217,6 +230,8 @@ class _Reader:
         else:
             self.unbounded += 1
         written = quantifier.group()
+        if written[0] in "*?" or not int(least or 1):
+            self.letters.pop()
         if self.rest.startswith("?", self.at):
             written += "?"
             self.at += 1
@@ -255,7 +270,7 @@ class _Reader:
         if len(both) > 1:
             self._set("".join(map(_in_class, both)), negated=False)
         else:
-            self._write(re.escape(char), f"\\{char}" if char in _RUST_SPECIAL else char)
+            self._write(re.escape(char), f"\\{char}" if char in _RUST_SPECIAL else char, letter=char)
 
     def _cases(self, char: str) -> list[str]:
         forms = {char, char.lower(), char.upper()} if self.fold else {char}

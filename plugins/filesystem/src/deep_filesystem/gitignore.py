@@ -37,6 +37,7 @@ MAX_STEPS = 10_000_000
 """Maximum steps of a regular expression before the next look at the time: some 40 milliseconds at worst."""
 TOGETHER = 4_000
 """Maximum characters of the rules of a scope that become one regular expression: each scope compiles its own."""
+_SPECIAL = re.compile(r"[*?\[\\]")
 _POSIX = {
     "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "blank": r" \t", "cntrl": r"\x00-\x1f\x7f", "digit": "0-9",
     "graph": "!-~", "lower": "a-z", "print": " -~", "punct": r"!-/:-@\[-`{-~", "space": r"\s", "upper": "A-Z",
@@ -57,6 +58,7 @@ class _Rule(NamedTuple):
         folders_only: whether it ends with a slash.
         by_name: whether it has no other slash.
         depth: the slashes of a path that can match; None if any number can.
+        plain: the pattern, if it is a name as it is, or a `*` and the end of one; else None.
     """
 
     regex: str
@@ -64,6 +66,38 @@ class _Rule(NamedTuple):
     folders_only: bool
     by_name: bool
     depth: int | None
+    plain: str | None = None
+
+
+class _Part(NamedTuple):
+    """The rules of one file that say the same, without their order.
+
+    Attributes:
+        names: names of entries, as they are.
+        ends: ends of names.
+        regexes: regular expressions of names.
+        paths: for each depth a regular expression of paths.
+    """
+
+    names: frozenset[str]
+    ends: tuple[str, ...]
+    regexes: list[str]
+    paths: list[tuple[int | None, re.Pattern[str]]]
+
+    @classmethod
+    def of(cls, rules: Sequence[_Rule]) -> _Part:
+        named = [rule for rule in rules if rule.by_name]
+        plain = [rule.plain for rule in named if rule.plain is not None]
+        paths = [rule for rule in rules if not rule.by_name]
+        return cls(
+            frozenset(name for name in plain if name[0] != "*"),
+            tuple({name[1:] for name in plain if name[0] == "*"}),
+            [rule.regex for rule in named if rule.plain is None],
+            [
+                (depth, re.compile("|".join(f"(?:{rule.regex})" for rule in paths if rule.depth == depth), re.S))
+                for depth in {rule.depth for rule in paths}
+            ],
+        )
 
 
 class Rules:
@@ -79,6 +113,17 @@ class Rules:
         found = [(len(line), rule) for line in lines if (rule := _read_rule(line)) is not None]
         self.size = sum(size for size, _ in found)
         self.rules = [rule for _, rule in found]
+
+    @cached_property
+    def parts(self) -> dict[tuple[bool, bool], _Part]:
+        """By whether they ignore, and whether they are asked about folders: the rules."""
+        return {
+            (ignored, is_dir): _Part.of(
+                [rule for rule in self.rules if rule.ignored == ignored and (is_dir or not rule.folders_only)]
+            )
+            for ignored in (True, False)
+            for is_dir in (True, False)
+        }
 
     @cached_property
     def alone(self) -> _Hits:
@@ -101,16 +146,8 @@ class _Hits:
     """Rules of some files without their order: most names are passed over by one look for all names of a folder."""
 
     def __init__(self, files: Sequence[Rules]) -> None:
-        self._regexes = {
-            (ignored, is_dir): _Regexes(
-                [
-                    [rule for rule in rules.rules if rule.ignored == ignored and (is_dir or not rule.folders_only)]
-                    for rules in files
-                ]
-            )
-            for ignored in (True, False)
-            for is_dir in (True, False)
-        }
+        self._parts = [rules.parts for rules in files]
+        self._found: dict[tuple[bool, bool], _Together] = {}
 
     def find(
         self, folder: str, starts: Sequence[int], names: Sequence[str], *, ignored: bool, is_dir: bool
@@ -124,24 +161,29 @@ class _Hits:
             ignored: which rules to ask.
             is_dir: whether they are folders.
         """
-        return self._regexes[ignored, is_dir].find(folder, starts, names)
+        together = self._found.get((ignored, is_dir))
+        if together is None:
+            parts = [each[ignored, is_dir] for each in self._parts]
+            together = self._found[ignored, is_dir] = _Together(parts)
+        return together.find(folder, starts, names)
 
 
-class _Regexes:
-    """One regular expression for all rules on names, and for each file one for those on paths of a depth."""
+class _Together:
+    """One look for all rules on names, and for each file one for those on paths of a depth."""
 
-    def __init__(self, files: Sequence[Sequence[_Rule]]) -> None:
-        named = [rule.regex for rules in files for rule in rules if rule.by_name]
-        self._names = names_regex(named) if named else None
-        self._paths: list[tuple[int, int | None, re.Pattern[str]]] = []
-        for number, rules in enumerate(files):
-            of_paths = [rule for rule in rules if not rule.by_name]
-            for depth in {rule.depth for rule in of_paths}:
-                regexes = [f"(?:{rule.regex})" for rule in of_paths if rule.depth == depth]
-                self._paths.append((number, depth, re.compile("|".join(regexes), re.S)))
+    def __init__(self, parts: Sequence[_Part]) -> None:
+        self._exact = parts[0].names.union(*(part.names for part in parts[1:]))
+        self._ends = tuple({end for part in parts for end in part.ends})
+        regexes = [regex for part in parts for regex in part.regexes]
+        self._names = names_regex(regexes) if regexes else None
+        self._paths = [(number, depth, path) for number, part in enumerate(parts) for depth, path in part.paths]
 
     def find(self, folder: str, starts: Sequence[int], names: Sequence[str]) -> list[str]:
-        found = matching_names(self._names, names) if self._names is not None else []
+        found = [*self._exact.intersection(names)] if self._exact else []
+        if self._ends:
+            found += [name for name in names if name.endswith(self._ends)]
+        if self._names is not None:
+            found += matching_names(self._names, names)
         for number, depth, path in self._paths:
             prefix = folder[starts[number] :]
             if depth is None or depth == prefix.count("/"):
@@ -305,7 +347,8 @@ def _read_rule(line: str) -> _Rule | None:
     by_name = "/" not in pattern
     try:
         if by_name:
-            return _Rule(_name(pattern), ignored, folders_only, True, None)
+            plain = None if _SPECIAL.search(pattern, 1) or pattern[0] in "?[\\" else pattern
+            return _Rule(_name(pattern), ignored, folders_only, True, None, plain)
         names = [*map(_path_name, _split(pattern.removeprefix("/")))]
     except _Unmatchable:
         return None

@@ -193,15 +193,20 @@ def _read_entries(descriptor: int, absolute: str, top: str) -> Entries:
             elif entry.is_dir(follow_symlinks=False):
                 folders.append(entry.name)
             elif entry.is_symlink():
-                (linked if _leads_to_folder(absolute + entry.name, top) else links).append(entry.name)
+                (linked if _leads_to_folder(entry, absolute + entry.name, top) else links).append(entry.name)
             else:
                 links.append(entry.name)  # a socket, a pipe, a device: listed, and not read, as links are
     return Entries(files, folders, links, linked)
 
 
-def _leads_to_folder(path: str, top: str) -> bool:
+def _leads_to_folder(link: os.DirEntry[str], path: str, top: str) -> bool:
+    try:
+        if not link.is_dir():  # first, because the real path takes a call for each name in it
+            return False
+    except OSError:
+        return False  # a cycle, or nobody may look there
     real = os.path.realpath(path)
-    return (real == top or real.startswith(top.rstrip("/") + "/")) and os.path.isdir(real)
+    return real == top or real.startswith(top.rstrip("/") + "/")
 
 
 def _read_rules(descriptor: int, name: str) -> str:

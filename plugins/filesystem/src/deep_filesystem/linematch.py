@@ -15,7 +15,7 @@ import warnings
 from dataclasses import dataclass
 from typing import BinaryIO
 
-__all__ = ["LineMatcher", "Lines", "longest_line", "shown_line", "text_of"]
+__all__ = ["LineMatcher", "Lines", "is_binary", "longest_line", "shown_line", "text_of"]
 
 LONG_LINE = 4000
 """Maximum bytes of UTF-8 in a matching line that is shown, by either engine (ripgrep's --max-columns)."""
@@ -33,6 +33,11 @@ class Lines:
 
     count: int
     shown: list[tuple[int, str | None]]
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether `text_of` returns None, without a copy of most files."""
+    return b"\0" in data and text_of(data) is None
 
 
 def text_of(data: bytes) -> str | None:

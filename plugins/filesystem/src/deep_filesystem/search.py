@@ -16,11 +16,19 @@ from .access import range_reader
 from .dialect import Dialect
 from .globs import Glob
 from .host import READ, Folder, Limit, TimeUp, directory_opener, in_thread, scan
-from .linematch import text_of
+from .linematch import is_binary, text_of
 from .matching import Matching
 from .walk import Found, LeftOut, Sieve, TooMany, walk
 
-__all__ = ["FileMatches", "Matches", "SearchRequest", "is_binary", "match_file", "search_by_walk", "search_folders"]
+__all__ = [
+    "FileMatches",
+    "Matches",
+    "SearchRequest",
+    "is_binary_file",
+    "match_file",
+    "search_by_walk",
+    "search_folders",
+]
 
 HEAD = 64 * 1024
 """Bytes to read first: most binary files have a NUL byte here, and then no more is read."""
@@ -194,6 +202,9 @@ def search_folders(
             if size > request.max_bytes:
                 left.large += 1
                 continue
+            if data is not None and _has_none(request, data):
+                left.binary += b"\0" in data
+                continue
             head = None if request.counts or data is None else _head(data)
             if head is not None and (matches := matching.match_here(head, lines, first=True)) and matches.count:
                 found.add([FileMatches(absolute, matches.count, matches.shown)])
@@ -210,6 +221,12 @@ def search_folders(
     return later
 
 
+def _has_none(request: SearchRequest, data: bytes) -> bool:
+    """Whether no line has a match, because none has what each match needs. Decoding most files takes longer."""
+    needle = request.dialect.needle
+    return needle not in data and not _mark(data)
+
+
 def _read_small(folder: int, name: str) -> tuple[bytes | None, int]:
     """Return a file's bytes and its size; of a binary file its first bytes, of a large text None."""
     descriptor = os.open(name, READ, dir_fd=folder)
@@ -218,7 +235,7 @@ def _read_small(folder: int, name: str) -> tuple[bytes | None, int]:
         if len(data) < HEAD:
             return data, len(data)
         size = os.fstat(descriptor).st_size
-        if text_of(data) is None:
+        if is_binary(data):
             return data, size
         if size >= PIECE:
             return None, size
@@ -244,7 +261,7 @@ def _mark(data: bytes) -> bytes:
     return next((mark for mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) if data.startswith(mark)), b"")
 
 
-def is_binary(folder: int, name: str) -> bool:
+def is_binary_file(folder: int, name: str) -> bool:
     """Whether the first bytes of a file in an open folder are those of a binary file.
 
     Raises:
@@ -257,7 +274,7 @@ def is_binary(folder: int, name: str) -> bool:
             data += os.read(descriptor, 4 * HEAD)
     finally:
         os.close(descriptor)
-    return b"\0" in data and text_of(data) is None
+    return is_binary(data)
 
 
 async def _search_file(
@@ -296,8 +313,18 @@ async def match_file(
         if not request.counts:
             if count:
                 break
-            if not lines and (head := _head(piece)) and (await matching.match(head, 0)).count:
+            if (
+                not lines
+                and not _has_none(request, piece)
+                and (head := _head(piece))
+                and (await matching.match(head, 0)).count
+            ):
                 return FileMatches(file.absolute, 1)
+        if _has_none(request, piece):
+            if b"\0" in piece:
+                return None
+            lines += piece.count(b"\n")
+            continue
         text = text_of(piece) if len(piece) < PIECE // 16 else await to_thread.run_sync(text_of, piece)
         if text is None:
             return None
@@ -315,7 +342,7 @@ async def _pieces(workspace: Workspace, file: Found, limit: int) -> AsyncIterato
         yield await workspace.read_bytes(file.absolute)
         return
     piece = await reader.read_range(file.absolute, 0, min(HEAD, PIECE))
-    if len(piece) == HEAD and text_of(piece) is not None:
+    if len(piece) == HEAD and not is_binary(piece):
         piece += await reader.read_range(file.absolute, HEAD, PIECE - HEAD)
     if len(piece) < PIECE:
         yield piece

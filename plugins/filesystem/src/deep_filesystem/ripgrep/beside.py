@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from ..host import Folder, Limit
 from ..matching import Matching
-from ..search import Matches, SearchRequest, is_binary, search_folders
+from ..search import Matches, SearchRequest, is_binary_file, search_folders
 from ..walk import Sieve, is_printable
 from .answer import Gone, Survey
 from .command import Told
@@ -26,10 +26,11 @@ FEW_OF = 6
 SNIFFED = 4_000
 """Maximum files of which the first bytes are read to find out whether they are binary: at most 50 milliseconds."""
 TEXT = frozenset({
-    "bat", "c", "cc", "cfg", "clj", "cmake", "conf", "cpp", "cs", "css", "csv", "dart", "diff", "ex", "exs", "go",
-    "gradle", "graphql", "h", "hpp", "hs", "htm", "html", "ini", "ipynb", "java", "js", "json", "jsx", "kt", "less",
-    "lock", "lua", "m", "md", "mdx", "mjs", "mk", "ml", "mm", "php", "pl", "po", "proto", "ps1", "py", "pyi", "r", "rb",
-    "rs", "rst", "sass", "scala", "scss", "sh", "sql", "svelte", "swift", "tex", "toml", "ts", "tsx", "vb", "vue",
+    "adoc", "bash", "bat", "c", "cc", "cfg", "cjs", "clj", "cmake", "conf", "cpp", "cs", "css", "csv", "cts", "dart",
+    "diff", "erb", "erl", "ex", "exs", "go", "gradle", "graphql", "h", "haml", "hpp", "hs", "htm", "html", "ini",
+    "ipynb", "java", "jl", "js", "json", "jsx", "kt", "kts", "less", "lock", "lua", "m", "md", "mdx", "mjs", "mk", "ml",
+    "mm", "mts", "php", "pl", "pm", "po", "properties", "proto", "ps1", "py", "pyi", "r", "rake", "rb", "rs", "rst",
+    "sass", "scala", "scss", "sh", "sql", "svelte", "swift", "tcl", "tex", "tf", "toml", "ts", "tsx", "vb", "vue",
     "xml", "yaml", "yml", "zig",
 })  # fmt: skip
 """Extensions of text: such a file is rarely binary."""
@@ -144,6 +145,6 @@ class WalkBeside:
         for name in names:
             self._sniffed += 1
             with contextlib.suppress(OSError):  # ripgrep says so
-                if is_binary(folder.descriptor, name):
+                if is_binary_file(folder.descriptor, name):
                     left.binary += 1
                     self._binary.append(folder.absolute + name)
