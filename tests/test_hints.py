@@ -268,6 +268,16 @@ ELSEWHERE = {"deep run --session …", "deep run --session … --retry", "deep r
 """Typed by the test above."""
 
 
+@typed("run … --agent …")
+def _(person: Person) -> None:
+    (person.folder / "deep.toml").unlink(missing_ok=True)
+    said = person("config", "export", "--agent", "mine.json")
+    [how] = re.findall(r": deep (.*)", said)
+    shown = person(*how.replace("TASK", "hello").split())
+    [again] = re.findall(r"deep (chat --resume .* --agent mine.json)", shown)
+    assert "hello" in person(*again.split(), stdin="/quit\n")
+
+
 @typed("sessions rewind … --to …")
 def _(person: Person) -> None:
     for word in ("one", "two"):

@@ -123,7 +123,7 @@ agent_option = click.option(
     "--agent",
     "agent_name",
     metavar="NAME",
-    help="An agent of your own: module:attribute or file.py:attribute. Default: deep's, of all plugins.",
+    help="An agent of your own: module:attribute, file.py:attribute or agent.yaml. Default: deep's, of all plugins.",
 )
 
 

@@ -231,15 +231,20 @@ def _file(place: str, folder: str | None) -> object:
 async def load_agent(name: str, folder: str) -> OwnAgent:
     """Return the agent that a name stands for: an agent of Pydantic AI, a `DeepAgent`, or a function that makes one.
 
-    The function takes no arguments, may be async, and may return `(agent, deps)`.
+    The function takes no arguments, may be async, and may return `(agent, deps)`. A `.yaml` or `.json` file is an agent
+    as data.
 
     Args:
-        name: `module:attribute`, or `file.py:attribute`.
+        name: `module:attribute`, `file.py:attribute`, or a file of data.
         folder: where they are found.
 
     Raises:
         ConfigError: it names nothing, or nothing that is an agent.
     """
+    from .agent_files import agent_of_file, is_agent_file
+
+    if is_agent_file(name):
+        return agent_of_file(name, folder)
     return await make_own(name, find_object(name, folder))
 
 

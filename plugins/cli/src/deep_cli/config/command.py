@@ -1,4 +1,4 @@
-"""`deep config`: show, schema, init, trust."""
+"""`deep config`: show, schema, export, init, trust."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from ..failure import FAILED, USAGE, Failure
 from ..flags import config_option, json_option, plugin_option, verbose_option
-from ..terminal.output import confirm, say, say_json
+from ..terminal.output import confirm, say, say_json, say_text
 from ..terminal.screen import label, redirect_prints
 
 if TYPE_CHECKING:
@@ -128,6 +128,49 @@ def schema(plugin_files: tuple[Path, ...]) -> None:
     with redirect_prints(), Kernel(plugins=load_plugin_files(plugin_files)) as kernel:
         document = json_schema(kernel)
     say_json(document)
+
+
+@config.command()
+@click.option(
+    "--agent",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="The file to write: .yaml, .yml or .json; - prints YAML.",
+)
+@plugin_option
+@config_option
+@verbose_option
+def export(file: Path, plugin_files: tuple[Path, ...], config: Path | None) -> None:
+    """Write the agent that the configuration describes, for --agent. Secrets are left out; no file is overwritten."""
+    from deep_sessions import config_digest
+
+    from deep_core import Kernel
+    from deep_core.plugin_api import read_agent_config
+
+    from ..plugins.files import load_plugin_files
+    from .exporting import agent_document, as_text
+
+    if str(file) != "-" and file.suffix not in (".yaml", ".yml", ".json"):
+        raise Failure(f"{file}: a file for --agent ends with .yaml, .yml or .json", USAGE)
+    with redirect_prints(), Kernel(plugins=load_plugin_files(plugin_files), config=config) as kernel:
+        document, left_out = agent_document(kernel)
+        digest = config_digest(read_agent_config(kernel.config))
+    text = as_text(document, as_json=file.suffix == ".json")
+    for key in left_out:
+        say(f"left out: {label(key)}", err=True)
+    if str(file) == "-":
+        say_text(text.rstrip(), sys.stdout)
+    else:
+        try:
+            with file.open("x", encoding="utf-8") as opened:
+                opened.write(text)
+        except FileExistsError:
+            raise Failure(f"{file} exists; name another file, or move it away first") from None
+        except OSError as error:
+            raise Failure(f"{file}: {error.strerror or error}", FAILED) from error
+        say(f"Wrote {label(str(file))}: deep run TASK --agent {label(str(file))}")
+    say(f"digest: {digest}", err=True)
 
 
 TEMPLATE = """\

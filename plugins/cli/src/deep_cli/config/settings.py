@@ -21,7 +21,7 @@ from deep_core.plugin_api import (
 
 from ..terminal.screen import MASK, looks_secret, redact, redact_args
 
-__all__ = ["Value", "json_schema", "option_values", "setting_values", "values_of_agent"]
+__all__ = ["Value", "json_schema", "mask", "option_values", "setting_values", "values_of_agent"]
 
 DEFAULT = "default"
 
@@ -46,11 +46,11 @@ def values_of_agent(config: Config) -> dict[str, Value]:
     """
     _, sources = agent_values(config)
     flat = dict(_leaves(read_agent_config(config).model_dump(mode="json")))
-    out = {key: Value(_mask(key, value), _source(key, sources)) for key, value in flat.items()}
+    out = {key: Value(mask(key, value), _source(key, sources)) for key, value in flat.items()}
     for layer in restricted_layers(config):
         # An untrusted project's policy is added to these values, it replaces none.
         for key, value in _leaves(layer.section):
-            out[f"{key} (added)"] = Value(_mask(key, value), layer.source)
+            out[f"{key} (added)"] = Value(mask(key, value), layer.source)
     return out
 
 
@@ -75,7 +75,7 @@ def option_values(settings: PluginSettings, model: type[PluginOptions] | None, p
     if model is not None:
         options, sources = validate_options(plugin, model, settings)
         values = options.model_dump(mode="json")  # a SecretStr becomes asterisks
-    return {key: Value(_mask(key, value), sources.get(key, DEFAULT)) for key, value in values.items()}
+    return {key: Value(mask(key, value), sources.get(key, DEFAULT)) for key, value in values.items()}
 
 
 def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -95,7 +95,7 @@ def _source(key: str, sources: Mapping[str, str]) -> str:
     return DEFAULT
 
 
-def _mask(key: str, value: Any) -> Any:
+def mask(key: str, value: Any) -> Any:
     """Mask secrets in a value: those with a secret's name, and those in the environment."""
     if isinstance(value, str):
         return MASK if value and looks_secret(key) else redact(value)
@@ -103,11 +103,11 @@ def _mask(key: str, value: Any) -> Any:
         if key.rpartition(".")[2] in ("env", "headers"):  # of a server: whatever their names, they may be secrets
             texts = cast("dict[str, Any]", value).items()
             return {name: item if re.fullmatch(r"\$\{\w+\}", str(item)) else MASK for name, item in texts}
-        return {name: _mask(f"{key}.{name}", item) for name, item in cast("dict[str, Any]", value).items()}
+        return {name: mask(f"{key}.{name}", item) for name, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
         if all(isinstance(item, str) for item in cast("list[Any]", value)) and not looks_secret(key):
             return redact_args(cast("list[str]", value))
-        return [_mask(key, item) for item in cast("list[Any]", value)]
+        return [mask(key, item) for item in cast("list[Any]", value)]
     # A PIN may be a number; a switch is never a secret.
     return MASK if value is not None and not isinstance(value, bool) and looks_secret(key) else value
 

@@ -128,7 +128,7 @@ def run_command(
         redirect_prints() as stdout,
     ):
         answer = None if output == "json" else stdout
-        screen = TerminalReporter(answer, verbose=verbose(ctx), quiet=quiet)
+        screen = TerminalReporter(answer, verbose=verbose(ctx), quiet=quiet, agent=agent_name)
         screen.rules = None if screen.ask is None else rules_of(os.path.realpath(Path.cwd()))
         with screen.open(), _in_worktree(screen, wanted=worktree) as folder:
             plugins: Any = load_plugin_files(plugin_files)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -64,6 +65,7 @@ class TerminalReporter(Reporter):
         verbose: show each request and more of each output.
         quiet: show only the answer, questions and what failed.
         foot: shows what changes below the printed lines; None for the lines themselves.
+        agent: the agent that `--agent` names, which a command that continues must name too; None for deep's.
     """
 
     def __init__(
@@ -75,8 +77,10 @@ class TerminalReporter(Reporter):
         verbose: bool = False,
         quiet: bool = False,
         foot: Foot | None = None,
+        agent: str | None = None,
     ) -> None:
         self._answer = answer
+        self._agent = agent
         self._out = Lines(stream or sys.stderr, foot=foot)
         self._in = interruptible(replies or sys.stdin)
         self._denied: set[str] = set()
@@ -225,7 +229,7 @@ class TerminalReporter(Reporter):
         else:
             self._line(("Files    ", "dim"), "none changed")
         if report.session is not None:
-            self._line(("Session  ", "dim"), continue_with(report.session))
+            self._line(("Session  ", "dim"), continue_with(report.session, self._agent))
         if report.prompt is not None and self.view.verbose:
             parts = ", ".join(f"{plugin} {count:,}" for plugin, count in report.prompt.by_plugin.items() if count)
             self._line(
@@ -366,18 +370,18 @@ class TerminalReporter(Reporter):
             yield self
         except KeyboardInterrupt:
             self._quiet()
-            raise Failure(interruption(*(self._left or ((), None))), INTERRUPTED) from None
+            raise Failure(interruption(*(self._left or ((), None)), self._agent), INTERRUPTED) from None
         finally:
             self._quiet()
 
 
-def interruption(files: Sequence[FileChange], session: str | None) -> str:
+def interruption(files: Sequence[FileChange], session: str | None, agent: str | None = None) -> str:
     """Return what Ctrl-C left behind: the files that were changed, and how to continue."""
     names = [f"{change.change} {label(change.path)}" for change in files[:20]]
     if len(files) > 20:
         names.append(f"and {len(files) - 20} more")
     changed = f"these files stay as they are now: {', '.join(names)}" if names else "no file was changed"
-    way = f"; continue with: {continue_with(session)}" if session else "; the conversation is not stored"
+    way = f"; continue with: {continue_with(session, agent)}" if session else "; the conversation is not stored"
     return f"interrupted; {changed}{way}"
 
 
@@ -389,10 +393,11 @@ def retry_words(event: RetryEvent) -> str:
     return f"{words}; Ctrl-C stops" if event.seconds else words
 
 
-def continue_with(session: str) -> str:
-    """Return the command that continues a stored conversation."""
+def continue_with(session: str, agent: str | None = None) -> str:
+    """Return the command that continues a stored conversation, with its own `--agent`."""
     digits = short_id(session)
-    return f"deep chat --resume {digits}" if digits else f"deep run --session {label(session)}"
+    how = f"deep chat --resume {digits}" if digits else f"deep run --session {label(session)}"
+    return f"{how} --agent {label(shlex.quote(agent))}" if agent else how
 
 
 class CallScreen(TerminalReporter):
