@@ -17,8 +17,6 @@ from pydantic_ai.exceptions import UserError
 from deep_core import ConfigError, Kernel, MissingExtra
 from deep_core.plugin_api import describe_error, read_agent_config, suggest
 
-from .own_agents import OwnAgent
-
 __all__ = ["DEEP", "agent_of_file", "is_agent_file"]
 
 DEEP = "deep"
@@ -33,7 +31,7 @@ def is_agent_file(place: str) -> bool:
     return place.endswith((".yaml", ".yml", ".json"))
 
 
-def agent_of_file(name: str, folder: str) -> OwnAgent:
+def agent_of_file(name: str, folder: str) -> Agent[Any, Any]:
     """Return the agent that a file describes.
 
     Args:
@@ -53,8 +51,8 @@ def agent_of_file(name: str, folder: str) -> OwnAgent:
     try:
         spec = AgentSpec.from_dict(data)
         if deep is None:
-            return OwnAgent(name, Agent.from_spec(spec, defer_model_check=True))
-        return _deep_agent(name, spec, deep)
+            return Agent.from_spec(spec, defer_model_check=True)
+        return _deep_agent(spec, deep)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         path = ".".join(str(part) for part in first["loc"])
@@ -66,7 +64,7 @@ def agent_of_file(name: str, folder: str) -> OwnAgent:
         raise ConfigError(f"{where}: {describe_error(error)}") from error
 
 
-def _deep_agent(name: str, spec: AgentSpec, deep: object) -> OwnAgent:
+def _deep_agent(spec: AgentSpec, deep: object) -> Agent[Any, Any]:
     if not isinstance(deep, dict):
         raise ConfigError(f"{DEEP} must be a table: agent, plugins")
     if spec.deps_schema is not None:
@@ -86,8 +84,7 @@ def _deep_agent(name: str, spec: AgentSpec, deep: object) -> OwnAgent:
         "backend": read_agent_config(kernel.config).runtime_policy.profile or BACKEND,
         "defer_model_check": True,
     }
-    agent = kernel.create_agent(None, **{key: value for key, value in given.items() if value is not None})
-    return OwnAgent(name, agent, None, kernel)
+    return kernel.create_agent(None, **{key: value for key, value in given.items() if value is not None})
 
 
 def _with_model(deep: dict[str, Any], model: str | None) -> dict[str, Any]:

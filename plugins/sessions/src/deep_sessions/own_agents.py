@@ -243,9 +243,7 @@ async def load_agent(name: str, folder: str) -> OwnAgent:
     """
     from .agent_files import agent_of_file, is_agent_file
 
-    if is_agent_file(name):
-        return agent_of_file(name, folder)
-    return await make_own(name, find_object(name, folder))
+    return await make_own(name, agent_of_file(name, folder) if is_agent_file(name) else find_object(name, folder))
 
 
 async def make_own(name: str, found: object) -> OwnAgent:
