@@ -40,7 +40,7 @@ line two" """,
         "x=1; echo | x=2; echo $x; shopt -s lastpipe; echo 3 | read x; echo $x",
         "seq 3 | { read first; echo $first; cat; }",
         "cat <(echo a) - <<< b | tr ab AB",
-        "time -p true 2>/dev/null; echo $?",
+        "{ time -p true; } 2>/dev/null; echo $?",
         "echo x | tee >(tr x y >&2) 2>/dev/null | cat",
     ],
     "compound commands": [

@@ -109,9 +109,10 @@ def test_random_edits_are_those_of_the_text_byte_for_byte() -> None:
         for _ in range(many(40, 300)):
             lines = ["".join(draw.choices(letters, k=draw.randrange(12))) for _ in range(draw.randrange(1, 9))]
             ending = draw.choice(["\n", "\r\n"])
+            endings = draw.choice([[ending], ["\n", "\r\n"]])
             old, new = ("".join(draw.choices(letters, k=draw.randrange(1, 5))) for _ in range(2))
             lines.insert(draw.randrange(len(lines) + 1), f"<{old}>")
-            whole = text.replace("\n", ending) + ending.join(lines)
+            whole = text.replace("\n", ending) + "".join(line + draw.choice(endings) for line in lines)
             data = whole.encode(encoding)
             codec = named(encoding, data)
             edited = edit_bytes(data, codec, f"<{old}>", f"[{new}]").data
