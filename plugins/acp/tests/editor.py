@@ -102,9 +102,11 @@ class Editor:
         who = "editor" if event.direction is StreamDirection.OUTGOING else "agent"
         self.lines.append((who, event.message))
 
-    async def initialize(self, *, files: bool = False) -> Any:
-        fs = FileSystemCapabilities(read_text_file=files, write_text_file=files)
-        return await self.connection.initialize(protocol_version=1, client_capabilities=ClientCapabilities(fs=fs))
+    async def initialize(self, *, files: bool = False, terminals: bool = False) -> Any:
+        offered = ClientCapabilities(
+            fs=FileSystemCapabilities(read_text_file=files, write_text_file=files), terminal=terminals
+        )
+        return await self.connection.initialize(protocol_version=1, client_capabilities=offered)
 
     async def prompt(self, session_id: str, *blocks: Any) -> Any:
         blocks = tuple(text_block(block) if isinstance(block, str) else block for block in blocks)
@@ -127,7 +129,9 @@ class Editor:
 
 
 @asynccontextmanager
-async def connected(folder: Path, *plugins: Any, files: bool = False, **settings: Any) -> AsyncGenerator[Editor]:
+async def connected(
+    folder: Path, *plugins: Any, files: bool = False, terminals: bool = False, **settings: Any
+) -> AsyncGenerator[Editor]:
     """Serve an editor in this process, over a socket. `folder` has the store and the configuration."""
     config = folder / "config.toml"
     if not config.exists():
@@ -140,7 +144,7 @@ async def connected(folder: Path, *plugins: Any, files: bool = False, **settings
     editor = Editor()
     client = ClientSideConnection(editor, writer, reader, use_unstable_protocol=True, observers=[editor.observe])
     try:
-        await editor.initialize(files=files)
+        await editor.initialize(files=files, terminals=terminals)
         yield editor
     finally:
         await client.close()

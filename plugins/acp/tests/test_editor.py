@@ -354,12 +354,25 @@ async def test_the_command_serves_an_editor_over_its_pipes_alone(folder: Path) -
     assert await process.wait() == 0
 
 
+async def test_commands_run_in_bash_and_not_in_the_terminals_of_the_editor(folder: Path) -> None:
+    """The backend confines a command, and its environment has no keys: an editor's terminal knows neither."""
+    async with opened(folder, files=True, terminals=True) as (editor, session):
+        for command in ("sh -c 'exit 3' &> out.txt", "[[ ab == a? ]] && echo ${SHELL##*/} ${BASH_VERSION:+is} $0"):
+            editor.answers = ["allow"]
+            await editor.prompt(session, f"run {command}")
+        said = str(editor.updates)
+        assert "Exit code 3" in said
+        assert re.search(r"bash is \S*/bash\b", said)
+        assert not [message for _, message in editor.lines if message.get("method", "").startswith("terminal/")]
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("offers", [{}, {"files": True, "terminals": True}], ids=["nothing", "files and terminals"])
 async def test_a_server_in_the_background_is_started_asked_searched_listed_and_stopped(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, offers: dict[str, bool]
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(folder.parent / "data"))
-    async with opened(folder, DevServerModel(), model="serve:one") as (editor, session):
+    async with opened(folder, DevServerModel(), model="serve:one", **offers) as (editor, session):
         editor.answers = ["allow", "allow"]
         await editor.prompt(session, "serve")
         assert [call["rawInput"].get("background") for call in editor.asked] == [True, None]
