@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
@@ -24,8 +25,10 @@ MAX_ALTERNATIVES = 256
 MAX_PATTERN, MAX_EXPANDED = 1_000, 4_000
 """Maximum characters of a pattern, and of all that its braces expand to."""
 _SPECIAL = re.compile(r"[*?\[{]")
+_BRACKET = re.compile(r"(?<!\\)[\[\]]")
 _MAY_MEAN = re.compile(r"[*?\[\]{},\\]")
 _ESCAPED = re.compile(r"\\([*?\[\]{},\\])")
+_NOTHING = re.compile(r"/(?:\.?/)+")
 _ONE = re.compile(r"\[([*?\[\]{},\\])\]")
 
 
@@ -39,8 +42,8 @@ class BadGlob(ValueError):
 class Glob:
     """A compiled pattern: `*` and `?` within a name, `**` over any number of directories, `[a-z]`, `[!a]`, `{a,b}`.
 
-    Wildcards match a leading dot too. A backslash before a special character takes its meaning, as a class of that
-    character alone does (`[[]`).
+    Of several patterns, one has to match. Wildcards match a leading dot too. A backslash before a special character
+    takes its meaning, as a class of that character alone does (`[[]`).
 
     Matching takes at most `size` times the path's length in steps, because no part of the regular expression is tried
     again once it matched. The text between two stars has a fixed length, and so has the path between two `**` in
@@ -48,7 +51,8 @@ class Glob:
     must be at the end.
 
     Attributes:
-        prefix: the first directories of the pattern, as far as they are plain names; "" or ending in "/".
+        pattern: the first pattern.
+        prefix: the first directories of all patterns, as far as they are plain names; "" or ending in "/".
         depth: maximum directories below `prefix` in a match; None with `**`.
         size: characters of the pattern with its braces expanded.
         names: if the folder decides by `prefix` and `depth` alone, the patterns of the name: `{src/**/*.py}` has
@@ -58,16 +62,19 @@ class Glob:
         BadGlob: unbalanced braces or brackets, too many alternatives, too long.
     """
 
-    def __init__(self, pattern: str) -> None:
-        if len(pattern) > MAX_PATTERN:
-            raise BadGlob(pattern, f"a glob has at most {MAX_PATTERN:,} characters")
-        self.pattern = pattern
-        pattern = _ESCAPED.sub(r"[\1]", pattern)
-        self.prefix = "".join(f"{name}/" for name in takewhile(bool, map(_literal, pattern.split("/")[:-1])))
-        alternatives = _expand(pattern)
+    def __init__(self, *patterns: str) -> None:
+        self.pattern = patterns[0]
+        if max(map(len, patterns)) > MAX_PATTERN:
+            raise BadGlob(self.pattern, f"a glob has at most {MAX_PATTERN:,} characters")
+        plain = [_ESCAPED.sub(r"[\1]", _NOTHING.sub("/", pattern)) for pattern in patterns]
+        self.prefix = posixpath.commonprefix(
+            ["".join(f"{name}/" for name in takewhile(bool, map(_literal, each.split("/")[:-1]))) for each in plain]
+        )
+        self.prefix = self.prefix[: self.prefix.rfind("/") + 1]
+        alternatives = [alternative for each in plain for alternative in _expand(each)]
         self.size = sum(map(len, alternatives))
         if self.size > MAX_EXPANDED:
-            raise BadGlob(pattern, f"the braces expand to more than {MAX_EXPANDED:,} characters")
+            raise BadGlob(self.pattern, f"the braces expand to more than {MAX_EXPANDED:,} characters")
         self.depth = None
         if not any("**" in alternative for alternative in alternatives):
             self.depth = max(alternative.count("/") for alternative in alternatives) - self.prefix.count("/")
@@ -79,7 +86,7 @@ class Glob:
         if all(name[:1] == "*" and not _MAY_MEAN.search(name[1:]) for name in self.names):
             self._ends = tuple(name[1:] for name in self.names)
         else:
-            self._names = names_regex([_name(name, pattern) for name in self.names])
+            self._names = names_regex([_name(name, self.pattern) for name in self.names])
 
     def matches(self, path: str) -> bool:
         """Whether a relative path matches."""
@@ -101,19 +108,29 @@ class Glob:
         return matching_names(self._names, names) if self._names is not None else [*names]
 
 
-def basename_or_path(pattern: str) -> Glob:
+def basename_or_path(*patterns: str) -> Glob:
     """A filter like ripgrep's `-g`: without a slash it matches the name at any depth, with one the path.
+
+    With a slash at its end it matches all files below such a directory.
 
     Raises:
         BadGlob: as `Glob`; also for a leading `!`, which excludes files in ripgrep.
     """
-    if pattern.startswith("!"):
-        raise BadGlob(pattern, "a glob cannot exclude files: name those to search, such as *.py")
-    return Glob(pattern.lstrip("/") if "/" in pattern else f"**/{pattern}")
+    if patterns[0].startswith("!"):
+        raise BadGlob(patterns[0], "a glob cannot exclude files: name those to search, such as *.py")
+    return Glob(*map(_file_filter, patterns))
 
 
-async def path_first(pattern: str, exists: Callable[[str], Awaitable[bool]]) -> str:
-    """Escape the first names of a pattern as far as they exist as written: `app/[id]/*.tsx` is about that directory.
+def _file_filter(pattern: str) -> str:
+    inside = "**" if pattern.endswith("/") else ""
+    return f"{pattern.lstrip('/') if '/' in pattern[:-1] else f'**/{pattern}'}{inside}"
+
+
+async def path_first(pattern: str, exists: Callable[[str], Awaitable[bool]]) -> list[str]:
+    """Return the patterns that a pattern means in which brackets may be those of a name.
+
+    The first names are escaped as far as they exist as written: `app/[id]/*.tsx` is about that directory. In others, as
+    in `**/[id]/*.tsx`, brackets stand for themselves too.
 
     Frameworks name files so, and a model that writes such a path means the file (google-gemini/gemini-cli#8596).
 
@@ -122,10 +139,17 @@ async def path_first(pattern: str, exists: Callable[[str], Awaitable[bool]]) -> 
         exists: whether a path, relative like the pattern, exists.
     """
     names = pattern.split("/")
+    begin = 0
     for end in range(len(names), 0, -1):
         if _SPECIAL.search(names[end - 1]) and names[end - 1].strip("*") and await exists("/".join(names[:end])):
-            return "/".join([*(re.sub(r"[*?\[\]{},\\]", r"\\\g<0>", name) for name in names[:end]), *names[end:]])
-    return pattern
+            names[:end] = (re.sub(r"[*?\[\]{},\\]", r"\\\g<0>", name) for name in names[:end])
+            begin = end
+            break
+    rest = "/".join(names[begin:])
+    as_written = _BRACKET.sub(r"\\\g<0>", rest)
+    return (
+        ["/".join([*names[:begin], each]) for each in dict.fromkeys([rest, as_written])] if rest else ["/".join(names)]
+    )
 
 
 def names_regex(regexes: Sequence[str]) -> re.Pattern[str]:

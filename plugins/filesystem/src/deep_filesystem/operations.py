@@ -37,7 +37,7 @@ from .run_later import ask_before_writing
 from .search import FileMatches, Matches, SearchRequest, search_by_walk
 from .slot import FILES
 from .stored import of_other_sessions
-from .suggestions import other_spelling
+from .suggestions import other_spelling, suggestion
 from .survey import Listing, list_below
 from .walk import LeftOut, Sieve, TooMany, begin_ignoring
 from .writing import edit_in_place, write_in_place
@@ -152,7 +152,7 @@ class Operations:
         folders = pattern.endswith("/")
         try:
             wanted, base = _read_glob(pattern.rstrip("/"), path)
-            glob = Glob(await path_first(wanted, _below(workspace, base)))
+            glob = Glob(*await path_first(wanted, _below(workspace, base)))
         except BadGlob as error:
             raise ToolFailed(f"Bad pattern {error}") from error
         start = posixpath.join(base, glob.prefix) if glob.prefix else base
@@ -198,7 +198,7 @@ class Operations:
         workspace = ctx.workspace
         try:
             dialect = read_pattern(pattern)
-            wanted = basename_or_path(await path_first(unescape(glob), _below(workspace, path))) if glob else None
+            wanted = basename_or_path(*await path_first(unescape(glob), _below(workspace, path))) if glob else None
         except (BadPattern, BadGlob) as error:
             raise ToolFailed(str(error)) from error
         if not pattern:
@@ -233,6 +233,9 @@ class Operations:
         notes = _notes(request.left, "searched", searched.partial, place, root)
         if not searched.files:
             hint = " `\\|` is the character |; between alternatives write | alone." if "\\|" in pattern else ""
+            if wanted is not None and wanted.prefix and not prefix and entry.is_dir:
+                missing = wanted.prefix.rstrip("/")
+                hint += f" {quoted(missing)} does not exist.{await suggestion(workspace, missing)}"
             nothing = f"No matches for '{quoted(pattern)}' in {_directory_name(place.shown)}.{hint}"
             return "\n".join([nothing, *notes])
         found = searched.first()
