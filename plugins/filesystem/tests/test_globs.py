@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -196,6 +197,38 @@ async def test_a_directory_is_a_path_first_too(session: Session) -> None:
     assert await session.ok("grep", "needle", glob="i/") == "app/i/page.tsx"
     found = await session.ok("grep", "needle", glob="ap/*.tsx")
     assert found == "No matches for 'needle' in the working directory. ap does not exist. Did you mean app?"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize(
+    "pattern", ["r\u00e9sum\u00e9/*", "**/\u00e9t*.txt", "r*/\u00e9tude.txt", "**/[\u00e9x]tude.txt"]
+)
+async def test_both_forms_of_accents_are_found(session: Session, form: Any, pattern: str) -> None:
+    path = unicodedata.normalize(form, "r\u00e9sum\u00e9/\u00e9tude.txt")
+    await session.workspace.write_text(path, "needle\n")
+    assert await session.ok("glob", pattern) == path
+    assert await session.ok("grep", "needle", glob=pattern) == path
+    assert await session.ok("glob", unicodedata.normalize("NFD", pattern.replace("[\u00e9x]", "\u00e9"))) == path
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        ("**/*.MD", " Did you mean README.md, docs/a.md?"),
+        ("docs/A.md", " Did you mean docs/a.md?"),
+        ("**/*.rst", ""),
+    ],
+)
+async def test_a_pattern_in_another_case_is_suggested(session: Session, pattern: str, meant: str) -> None:
+    for path in ("README.md", "docs/a.md"):
+        await session.workspace.write_text(path, "needle\n")
+    assert (await session.ok("glob", pattern)).endswith(f".{meant}")
+    assert (await session.ok("grep", "needle", glob=pattern)).endswith(f".{meant}")
+    assert (await session.ok("grep", "absent", glob="*.md")).endswith("working directory.")
+    assert (await session.ok("glob", "*ADME", path="docs")).endswith("**/*ADME")
+    assert (await session.ok("glob", "DOC*/")).endswith("Did you mean docs?")
 
 
 NAMES = st.text("ab[]{},*?\\", min_size=1, max_size=5).filter(lambda name: name.strip("*"))

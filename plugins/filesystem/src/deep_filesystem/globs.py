@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
 
@@ -43,15 +44,19 @@ class Glob:
     """A compiled pattern: `*` and `?` within a name, `**` over any number of directories, `[a-z]`, `[!a]`, `{a,b}`.
 
     Of several patterns, one has to match. Wildcards match a leading dot too. A backslash before a special character
-    takes its meaning, as a class of that character alone does (`[[]`).
+    takes its meaning, as a class of that character alone does (`[[]`). The two forms of accents are alike.
 
     Matching takes at most `size` times the path's length in steps, because no part of the regular expression is tried
     again once it matched. The text between two stars has a fixed length, and so has the path between two `**` in
     names: if it matches somewhere, its first place leaves the most for the rest. Only the last such part
     must be at the end.
 
+    Args:
+        patterns: the patterns.
+        fold: whether upper and lower case are alike; then nothing is known of the first directories.
+
     Attributes:
-        pattern: the first pattern.
+        patterns: the patterns.
         prefix: the first directories of all patterns, as far as they are plain names; "" or ending in "/".
         depth: maximum directories below `prefix` in a match; None with `**`.
         size: characters of the pattern with its braces expanded.
@@ -62,35 +67,39 @@ class Glob:
         BadGlob: unbalanced braces or brackets, too many alternatives, too long.
     """
 
-    def __init__(self, *patterns: str) -> None:
-        self.pattern = patterns[0]
+    def __init__(self, *patterns: str, fold: bool = False) -> None:
+        self.patterns = patterns
+        self._accents = not all(map(str.isascii, patterns))
         if max(map(len, patterns)) > MAX_PATTERN:
-            raise BadGlob(self.pattern, f"a glob has at most {MAX_PATTERN:,} characters")
-        plain = [_ESCAPED.sub(r"[\1]", _NOTHING.sub("/", pattern)) for pattern in patterns]
+            raise BadGlob(patterns[0], f"a glob has at most {MAX_PATTERN:,} characters")
+        plain = [_ESCAPED.sub(r"[\1]", _NOTHING.sub("/", _composed(pattern))) for pattern in patterns]
         self.prefix = posixpath.commonprefix(
             ["".join(f"{name}/" for name in takewhile(bool, map(_literal, each.split("/")[:-1]))) for each in plain]
         )
-        self.prefix = self.prefix[: self.prefix.rfind("/") + 1]
+        self.prefix = "" if fold else self.prefix[: self.prefix.rfind("/") + 1]
         alternatives = [alternative for each in plain for alternative in _expand(each)]
         self.size = sum(map(len, alternatives))
         if self.size > MAX_EXPANDED:
-            raise BadGlob(self.pattern, f"the braces expand to more than {MAX_EXPANDED:,} characters")
+            raise BadGlob(patterns[0], f"the braces expand to more than {MAX_EXPANDED:,} characters")
         self.depth = None
         if not any("**" in alternative for alternative in alternatives):
             self.depth = max(alternative.count("/") for alternative in alternatives) - self.prefix.count("/")
-        self._regex = re.compile("|".join(f"(?:{_translate(alternative)})" for alternative in alternatives), re.S)
-        self.names = _last_names(alternatives, self.prefix)
+        self._regex = re.compile(
+            "|".join(f"(?:{_translate(alternative)})" for alternative in alternatives),
+            re.S | re.I if fold else re.S,
+        )
+        self.names = None if fold else _last_names(alternatives, self.prefix)
         self._names = self._ends = None
         if self.names is None or "*" in self.names:
             return
         if all(name[:1] == "*" and not _MAY_MEAN.search(name[1:]) for name in self.names):
             self._ends = tuple(name[1:] for name in self.names)
         else:
-            self._names = names_regex([_name(name, self.pattern) for name in self.names])
+            self._names = names_regex([_name(name, patterns[0]) for name in self.names])
 
     def matches(self, path: str) -> bool:
         """Whether a relative path matches."""
-        return self._regex.fullmatch(path) is not None
+        return self._regex.fullmatch(_composed(path) if self._accents else path) is not None
 
     def select(self, folder: str, names: Sequence[str]) -> list[str]:
         """List the entries of a folder that match, in their order.
@@ -99,6 +108,13 @@ class Glob:
             folder: its path, "" or ending in "/".
             names: of its entries.
         """
+        if not self._accents:
+            return self._select(folder, names)
+        plain = [*map(_composed, names)]
+        found = {*self._select(_composed(folder), plain)}
+        return [name for name, written in zip(names, plain, strict=True) if written in found]
+
+    def _select(self, folder: str, names: Sequence[str]) -> list[str]:
         if self.names is None:
             return [name for name in names if self.matches(folder + name)]
         if not folder.startswith(self.prefix) or (self.depth is not None and folder != self.prefix):
@@ -150,6 +166,10 @@ async def path_first(pattern: str, exists: Callable[[str], Awaitable[bool]]) -> 
     return (
         ["/".join([*names[:begin], each]) for each in dict.fromkeys([rest, as_written])] if rest else ["/".join(names)]
     )
+
+
+def _composed(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def names_regex(regexes: Sequence[str]) -> re.Pattern[str]:

@@ -37,7 +37,7 @@ from .run_later import ask_before_writing
 from .search import FileMatches, Matches, SearchRequest, search_by_walk
 from .slot import FILES
 from .stored import of_other_sessions
-from .suggestions import other_spelling, suggestion
+from .suggestions import other_case, other_spelling, suggestion
 from .survey import Listing, list_below
 from .walk import LeftOut, Sieve, TooMany, begin_ignoring
 from .writing import edit_in_place, write_in_place
@@ -180,6 +180,8 @@ class Operations:
             named = quoted(pattern)
             hint = f" For all directories below: **/{named}" if "/" not in pattern and "**" not in pattern else ""
             what = "directories" if folders else "files"
+            outer = (await locate(workspace, base)).absolute
+            hint += await other_case(workspace, outer, glob, folders=folders)
             return "\n".join([f"No {what} match {named} in {_directory_name(place.shown)}.{hint}", *notes])
         names = [root + escape(path) + "/" * folders for path in found.first()]
         page = self._list_page(names, offset, "directories" if folders else "files", found.total)
@@ -204,7 +206,7 @@ class Operations:
         if not pattern:
             raise ToolFailed("The pattern is empty: it would match every line. Use ls, glob or read_file.")
         async with tool_failures(workspace, path):
-            place = await locate(workspace, path)
+            outer = place = await locate(workspace, path)
             entry = await workspace.stat(place.absolute)
             root = await workspace.working_dir()
             prefix = ""
@@ -227,7 +229,8 @@ class Operations:
             )
             if request.is_file and entry.size is not None and entry.size > request.max_bytes:
                 raise ToolFailed(f"{place.shown} has {entry.size:,} bytes; grep searches up to {request.max_bytes:,}.")
-            searched = await self._search(workspace, request)
+            async with tool_failures(workspace, place.shown):  # the directory in which the glob begins
+                searched = await self._search(workspace, request)
             if request.is_file and not searched.files:
                 await _searchable(workspace, place, self.options.max_bytes)
         notes = _notes(request.left, "searched", searched.partial, place, root)
@@ -236,6 +239,8 @@ class Operations:
             if wanted is not None and wanted.prefix and not prefix and entry.is_dir:
                 missing = wanted.prefix.rstrip("/")
                 hint += f" {quoted(missing)} does not exist.{await suggestion(workspace, missing)}"
+            elif wanted is not None and entry.is_dir:
+                hint += await other_case(workspace, outer.absolute, wanted)
             nothing = f"No matches for '{quoted(pattern)}' in {_directory_name(place.shown)}.{hint}"
             return "\n".join([nothing, *notes])
         found = searched.first()
