@@ -106,8 +106,10 @@ $(BIN)/python:
 
 # Build tools first, then ours without isolation: ten isolated build environments would take a minute.
 $(VENV)/.run: $(MANIFESTS) | $(BIN)/python
+	@echo "Installing into $(VENV), once: what deep rests on, in a minute or less …" >&2
 	@$(BIN)/python -m pip uninstall --quiet --yes $(RENAMED) 2>/dev/null
 	@$(call install,-r requirements/run.txt)
+	@echo "… and deep with its $(words $(PLUGINS)) plugins …" >&2
 	@$(call install,--no-build-isolation $(EDITABLE))
 	@touch $@
 

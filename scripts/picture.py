@@ -82,7 +82,7 @@ def shown(written: str) -> list[str]:
 def draw(lines: Iterable[Text], title: str, about: str, columns: int = COLUMNS) -> str:
     """Return the picture of these lines, with the title of the window and a sentence for those who do not see it."""
     console = Console(record=True, width=columns, file=StringIO(), force_terminal=True, color_system="truecolor")
-    for line in lines:
+    for line in [*lines, Text()]:  # the edge would cut the feet of the last line
         console.print(line, overflow="fold", highlight=False)
     screen = SCREEN.replace("ABOUT", html.escape(about))
     return console.export_svg(title=title, code_format=screen, unique_id="deep")

@@ -19,10 +19,11 @@ from scripts.picture import draw
 
 ASSETS = Path(__file__).resolve().parent.parent / "docs" / "assets"
 SIZE = (108, 46)
-FIRST = {"approval": "deep chat", "answer": "  · approved", "steering": "> Is the change log"}
+FIRST = {"approval": "deep chat", "edit": "> Which test fails", "answer": "  · approved", "steering": "> Is the change log"}
 """Each picture, and the line that it begins with."""
 ABOUT = {
     "approval": "the agent wants to run the tests, and asks.",
+    "edit": "the tests fail, the agent wants to change a line, and asks with its diff.",
     "answer": "the tests fail, the agent changes a line, runs the tests again and answers.",
     "steering": "one message steers the agent at work, another one waits for its turn.",
 }
@@ -47,7 +48,7 @@ def main() -> None:
     """Draw them."""
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory).resolve()
-        deep = made(root, None, "backends", "filesystem", "demo", "summarization")
+        deep = made(root, "backends", "filesystem", "summarization")
 
         def picture(name: str, terminal: Terminal) -> None:
             lines = [line_of(cells) for cells in terminal.cells]

@@ -120,6 +120,12 @@ class Distribution:
         files = {path.relative_to(folder / "src").as_posix(): path.read_text("utf-8") for path in sorted(sources)}
         if folder.name == "cli":  # as its hatch_build.py
             files["deep_cli/plugins.json"] = (REPOSITORY / "docs" / "plugins.json").read_text("utf-8")
+        if folder.name == "demo":
+            sample = REPOSITORY / "examples" / "sample-project"
+            texts = [path for path in sorted(sample.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+            files |= {
+                f"deep_demo/sample/{path.relative_to(sample).as_posix()}": path.read_text("utf-8") for path in texts
+            }
         return cls(
             project["name"],
             points.get("deep", {}),

@@ -108,7 +108,13 @@ class Terminal:
     @property
     def state(self) -> str:
         """What the chat does: `ready`, `working`, `question`, or `line first` if a question waits for a line."""
-        signs = {"ready·": "ready", "Escstops": "working", "whynot:": "question", "aquestionwaits:": "line first"}
+        signs = {
+            "ready·": "ready",
+            "Escstops": "working",
+            "whynot:": "question",
+            "ownwords):": "question",
+            "aquestionwaits:": "line first",
+        }
         found = max(signs, key=self.tail.rfind)
         return signs[found] if found in self.tail else "working"
 

@@ -143,6 +143,7 @@ def _approve(chat: Terminal, picture: Callable[[str, Terminal], None]) -> None:
     chat.type("k1\r")
     chat.expect("edit_file wants to run")
     chat.see("    run it?")
+    picture("edit", chat)
     chat.type("y\r")
     chat.expect("19.99 as a float")
     chat.prompt()

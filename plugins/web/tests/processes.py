@@ -33,13 +33,14 @@ class WebProcess:
 
     Args:
         root: a directory of the test.
+        store: the URL of the store; None for one in `root`, "" for the user's own.
 
     Attributes:
         folder: the folder that it serves.
         gate: the file that lets `hold` go on.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, store: str | None = None) -> None:
         self.folder = root / "project"
         self.folder.mkdir()
         self.gate = root / "open"
@@ -50,6 +51,7 @@ class WebProcess:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
         self._process: Started | None = None
+        self._store = f"sqlite:///{root / 'sessions.db'}" if store is None else store
         self.page = ""
 
     def __enter__(self) -> WebProcess:
@@ -58,13 +60,18 @@ class WebProcess:
     def __exit__(self, *error: object) -> None:
         self.kill()
 
+    @property
+    def agent(self) -> list[str]:
+        """The options that choose the agent, of `deep chat` too."""
+        root = self._root
+        return ["--model", "script:one", "--config", str(root / "deep.toml"), "-p", str(root / "gated_plugin.py")]
+
     def start(self) -> None:
         """Start it, unless it runs."""
         if self._process is not None:
             return
-        command = ["-m", "deep_cli", "web", "--model", "script:one", "--no-browser"]
-        command += ["--port", str(self._port), "--store", f"sqlite:///{self._root / 'sessions.db'}"]
-        command += ["--config", str(self._root / "deep.toml"), "-p", str(self._root / "gated_plugin.py")]
+        command = ["-m", "deep_cli", "web", "--no-browser", *self.agent, "--port", str(self._port)]
+        command += ["--store", self._store] if self._store else []
         environment: dict[str, Any] = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
         with (self._root / "log").open("a") as log:
             streams = {"stdout": subprocess.PIPE, "stderr": log, "text": True}

@@ -73,6 +73,25 @@ def approval(tab: Tab) -> None:
     tab.sees_some("#approval .card.armed")
 
 
+def always(tab: Tab) -> None:
+    tab.say("write some/report.txt: red")
+    tab.click("#approval .always summary")
+    tab.sees_some("#approval .always button")
+
+
+def plan_bar(tab: Tab) -> None:
+    tab.js("document.getElementById('mode').value = 'plan'; document.getElementById('mode').onchange()")
+    tab.until(lambda: tab.js("return document.body.dataset.mode") == "plan")
+    tab.say("plan look at the sales, fix the report")
+    tab.sees_some("#carry")
+
+
+def edit_bar(tab: Tab) -> None:
+    tab.say("say hello")
+    tab.js("document.querySelector('article.user .change button').click()")
+    tab.sees_some("#editing")
+
+
 def question(tab: Tab) -> None:
     tab.say("ask Which color?: red, blue")
     tab.sees_some("#approval .option")
@@ -96,7 +115,7 @@ def error(tab: Tab) -> None:
     tab.sees_some("#asked")
 
 
-@pytest.mark.parametrize("reach", [empty, conversation, approval, question, running, error])
+@pytest.mark.parametrize("reach", [empty, conversation, approval, always, plan_bar, edit_bar, question, running, error])
 def test_axe_finds_no_violation(
     server: Served, chromium: webdriver.Chrome, axe: str, gate: Path, reach: Callable[[Tab], None]
 ) -> None:

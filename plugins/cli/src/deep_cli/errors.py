@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import traceback
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from deep_sessions import End
     from pydantic_ai.exceptions import ModelAPIError
 
-__all__ = ["KEYS", "ErrorLine", "explain_error", "key_variable", "no_model"]
+__all__ = ["KEYS", "ErrorLine", "doubt", "explain_error", "key_variable", "no_model"]
 
 KEYS = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -69,6 +70,26 @@ def no_model() -> ErrorLine:
 def key_variable(model: str) -> str | None:
     """The variable with the key for a model id, None for an uncommon provider."""
     return KEYS.get(_provider(model))
+
+
+def doubt(model: str) -> str:
+    """Say that a model's name looks wrong: no known one of its provider begins with the same word. Else "".
+
+    Only the provider knows all its models; Pydantic AI knows the latest of some providers.
+    """
+    from typing import get_args
+
+    from pydantic_ai.models import KnownModelName
+
+    known: tuple[str, ...] = get_args(getattr(KnownModelName, "__value__", KnownModelName))
+    provider = model.partition(":")[0]
+    names = [name for name in known if name.startswith(f"{provider}:")]
+    word = re.match(r"[^:]*:[a-z]*", model.lower())
+    if not names or word is None or any(name.startswith(word[0]) for name in names):
+        return ""
+    if f"{_provider(model).upper()}_BASE_URL" in os.environ:  # a server of one's own has names of its own
+        return ""
+    return f"{one_line(model)} is no model that Pydantic AI knows.{suggest(model, names)}"
 
 
 def _provider(model: str) -> str:

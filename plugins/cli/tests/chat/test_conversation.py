@@ -634,7 +634,7 @@ def test_two_that_continue_one_chat_one_after_the_other_have_one_conversation(de
 
 
 @pytest.mark.slow
-def test_a_message_to_a_chat_that_another_process_runs_can_be_sent_again(deep: Any, chat: Any) -> None:
+def test_a_message_to_a_chat_that_another_process_runs_is_its_next_one_and_both_see_it(deep: Any, chat: Any) -> None:
     with HeldStub(Script("one", LONG, "good")) as stub:
         with chat(stub) as terminal:
             terminal.say("hello")
@@ -646,15 +646,20 @@ def test_a_message_to_a_chat_that_another_process_runs_can_be_sent_again(deep: A
             first.say("first")
             first.expect("The first half of it.")
             second.say("second")
-            second.expect("Nothing is lost: send it again")
-            second.prompt()
+            second.expect("your message is the next one")
             stub.go_on.set()
-            first.prompt()
-            second.type(f"{UP}\r")
+            first.expect("another process wrote: second")
+            first.expect("good")
+            second.expect("> first")  # what the other one did
+            second.expect("> second")
             second.expect("good")
             second.prompt()
+            first.say("/undo")
+            first.expect("The conversation is as it was before")
+            second.expect("another interface changed the conversation")
+            second.expect("> hello")
     (session,) = stored(deep)
-    assert texts(deep, session) == ["hello", "one", "first", LONG, "second", "good"]
+    assert texts(deep, session) == ["hello", "one"]
 
 
 @pytest.mark.slow

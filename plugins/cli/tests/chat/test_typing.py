@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 from typing import Any
@@ -19,13 +20,17 @@ SIZES = [(80, 24), (160, 50), (40, 24)]
 CHATS, SEQUENCES, STEPS = many(1, 50), many(2, 10), 8
 CLEAR = "\x1b>" + "\x15\x7f" * 12 + "\x15"
 """To the end, then back to the beginning, line by line."""
+ASKS = ("whynot:", "ownwords):")
+"""What a question ends with: whether to run a call, whether to carry out a plan."""
 NUMBERS = count()
 COMMANDS = ["sleep 600", "echo hi", "cat", "seq 100", "false", "sleep 600 & wait"]
 
 
 def model(view: RequestView) -> str | Call:
-    """Ask for an edit if the last message wants one, else answer: shortly, or at length."""
+    """Ask for an edit, or make a plan, if the last message wants it; else answer: shortly, or at length."""
     last = view.messages[-1].text if view.messages[-1].role == "user" else ""
+    if "please-plan" in last:
+        return Call("write_todos", {"todos": [{"content": "look", "status": "in_progress"}]})
     if "please-ask" in last:
         return Call("write_file", {"path": f"made-{next(NUMBERS)}.txt", "content": "by the model\n"})
     return "Fine. " * (300 if "at-length" in last else 1)
@@ -47,7 +52,8 @@ class Typist:
 
     def step(self) -> None:
         """Do one thing."""
-        kinds = [self._say, self._say, self._run, self._paste, self._keys, self._escape, self._resize, self._ask]
+        kinds = [self._say, self._say, self._run, self._paste, self._keys, self._escape, self._resize]
+        kinds += [self._ask, self._plan]
         self._draw.choice(kinds)()
 
     def say(self, words: str) -> None:
@@ -80,7 +86,7 @@ class Typist:
         return self._chat.tail.endswith(f">{text}")
 
     def _is_answer(self, text: str) -> bool:
-        return self._chat.tail.endswith(f"whynot:{text}")
+        return self._chat.tail.endswith(tuple(f"{end}{text}" for end in ASKS))
 
     def _send(self, text: str) -> None:
         """Send the line whose first key has been typed."""
@@ -95,8 +101,12 @@ class Typist:
     def _answer(self) -> None:
         """Answer the question that takes the keys."""
         self._chat.until(lambda: self._is_answer(""), "a question")
-        self._chat.type(self._draw.choice(["y\r", "n\r", "not so\r", CTRL_C, ESC, SHIFT_TAB]))
-        self._chat.until(lambda: "whynot:" not in self._chat.tail, "the end of a question")
+        keys = [SHIFT_TAB, "y\r", "n\r"] if self._is_open(ASKS[0]) else ["1\r", "2\r"]
+        self._chat.type(self._draw.choice(["not so\r", CTRL_C, ESC, *keys]))
+        self._chat.until(lambda: not self._is_open(*ASKS), "the end of a question")
+
+    def _is_open(self, *ends: str) -> bool:
+        return any(end in self._chat.tail for end in ends)
 
     def _say(self) -> None:
         self.say(self._draw.choice(["short", "at-length"]))
@@ -124,10 +134,17 @@ class Typist:
 
     def _ask(self) -> None:
         """Let the model ask, with a line begun before or without, and answer somehow."""
+        self._let("ask", "please-ask")
+
+    def _plan(self) -> None:
+        """Let the chat ask whether to carry out a plan."""
+        self._let("plan", "please-plan")
+
+    def _let(self, mode: str, words: str) -> None:
         self.rest()
         self._begin("/")
-        self._enter("mode ask")
-        self.say("please-ask")
+        self._enter(f"mode {mode}")
+        self.say(words)
         if self._draw.random() < 0.5:
             self._chat.until(lambda: self._is_answer(""), "a question")
         else:
@@ -163,8 +180,8 @@ def was_asked(stub: OpenAIStub, text: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(CHATS))
-def test_no_typing_wedges_the_chat_or_loses_a_message(deep: Any, seed: int) -> None:
-    draw = random.Random(seed)
+def test_no_typing_wedges_the_chat_or_loses_a_message(make_deep: Callable[..., Any], seed: int) -> None:
+    deep, draw = make_deep("backends", "filesystem", "todo"), random.Random(seed)
     with (
         OpenAIStub(Script(then=model)) as stub,
         Terminal(deep, *CHAT, env=stub.env, size=draw.choice(SIZES)) as chat,

@@ -372,6 +372,7 @@ PRINTS = {
     "showwarning",
 }
 IMPORTS = ("rich.console", "rich.text", "rich.table", "rich.markdown", "rich.live", "rich")
+SHOW = ("terminal/output.py", "terminal/markdown.py")
 ALLOWED: Mapping[str, set[str]] = {
     "terminal/output.py": PRINTS,
     "__main__.py": {"print"},  # `as_table`, `as_json` and the version, without click
@@ -397,7 +398,7 @@ def test_only_one_module_of_the_command_line_prints() -> None:
         name, tree = path.relative_to(source).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
         assert calls(tree) <= ALLOWED.get(name, set()), f"{name} prints: use terminal/output.py, and name it above"
         imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        assert name == "terminal/output.py" or not imported & set(IMPORTS), name
+        assert name in SHOW or not imported & set(IMPORTS), name
 
 
 @pytest.mark.slow

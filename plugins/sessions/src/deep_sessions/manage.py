@@ -129,7 +129,8 @@ async def title_of(store: SessionStore, session_id: str) -> str:
             after = entry.seq
             for event in events_of(entry):
                 if isinstance(event, RunStarted) or (isinstance(event, MessageAdded) and event.role == "user"):
-                    return " ".join(event.text.split())[:LONGEST_TITLE]
+                    words = " ".join(event.text.split())
+                    return words if len(words) <= LONGEST_TITLE else f"{words[: LONGEST_TITLE - 1]}…"
     return ""
 
 

@@ -6,7 +6,7 @@ import asyncio
 import shlex
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -42,7 +42,7 @@ from ..terminal.interrupts import ChatLoop, Interrupts, LeftRunning, Stopped
 from ..terminal.screen import one_line
 from ..undo import FileLog, TakenBack
 from .mentions import Mentions, text_of
-from .screen import ChatScreen
+from .screen import ChatScreen, as_seen, shown_parts
 from .stored import ChatRuns, StoredChat, check_agent, find_chat
 
 if TYPE_CHECKING:
@@ -56,11 +56,13 @@ if TYPE_CHECKING:
 __all__ = ["Chat", "Left"]
 
 T = TypeVar("T")
-End = Literal["done", "stopped", "failed", "lost"]
-"""How a turn ended. `lost`: the message did not get into the conversation."""
+End = Literal["done", "stopped", "failed", "lost", "left"]
+"""How a turn ended. `lost`: the message did not get into the conversation. `left`: another interface sends it next."""
 MODES = ("ask", "accept-edits", "plan")
 GO_ON = "Everything so far is kept: /retry tries again, or say what to do next."
 SEND_AGAIN = "Nothing is lost: send it again (arrow up)."
+WATCH = 1.0
+"""Seconds between two looks at what other interfaces did."""
 BUSY = "Another deep chat is at work in this chat. Nothing is lost: send it again (arrow up) when it has answered."
 
 
@@ -137,6 +139,10 @@ class Chat:
         self._own: list[str] = []
         """Messages to the run under way that may become the next message."""
         self._posts: set[asyncio.Future[None]] = set()
+        self._entry = -1
+        """The last entry of the journal at which `catch_up` looked."""
+        self._has_left = False
+        """Whether a message was left for another interface, which may not have taken it."""
         self._approver = Approver(approve, None, screen.decided, screen.rules)
         self.log = progress.log = FileLog()
         """What the tools of this chat changed."""
@@ -153,12 +159,13 @@ class Chat:
 
     # -- one turn ------------------------------------------------------------------------------------------------------
 
-    async def turn(self, prompt: Message | None, *, again: bool = False) -> End:
+    async def turn(self, prompt: Message | None, *, how: Literal["", "again", "next"] = "") -> End:
         """Run until the model has answered, asking about calls that need approval. The store has every step.
 
         Args:
             prompt: the message; None continues what is unfinished.
-            again: try the last turn again, from its last step, also if it failed or was stopped.
+            how: `again`: try the last turn again, from its last step, also if it failed or was stopped. `next`: run a
+                message that waits in the store.
 
         Raises:
             Left: the input ended at a question, which is stored with the conversation; or a second Ctrl-C came
@@ -166,7 +173,7 @@ class Chat:
         """
         self._interrupts = Interrupts()
         with self._hearing(self._interrupts):
-            return await self._turn(prompt, again=again)
+            return await self._turn(prompt, how)
 
     async def stoppable(self, work: Awaitable[T], cancel: Callable[[], None]) -> T:
         """Wait for something that is no turn, and that Esc and Ctrl-C cancel. Messages wait meanwhile.
@@ -212,16 +219,16 @@ class Chat:
             loop.remove_signal_handler(signal.SIGINT)
             signal.signal(signal.SIGINT, usual)
 
-    async def _turn(self, prompt: Message | None, *, again: bool) -> End:
+    async def _turn(self, prompt: Message | None, how: Literal["", "again", "next"]) -> End:
         # What was unfinished belongs to this turn.
         before = len(self.stored.messages) if prompt is not None else 0
         self._was_run, outcome = True, None
         self._screen.waiting()
-        if prompt is not None:
+        if prompt is not None or how == "next":
             self.log.begin(await self._runs.entry(self.stored))
         try:
             runs, chat = self._runs, self.stored
-            unfinished = partial(runs.retry if again else runs.resume, chat)
+            unfinished = partial({"": runs.resume, "again": runs.retry, "next": runs.next}[how], chat)
             step = unfinished if prompt is None else partial(runs.send, chat, prompt)
             while True:
                 outcome = await self._run(step)
@@ -248,6 +255,8 @@ class Chat:
         except Left:
             raise
         except Exception as error:  # noqa: BLE001 - the chat shows the error and continues
+            if isinstance(error, SessionBusy) and prompt is not None and self._prompt is not None:
+                return await self._leave_message(prompt)
             if outcome is not None and not isinstance(error, AgentError):  # no question could be made of the calls
                 await self._attempt(self._runs.cancel(self.stored))
             return self._end_failed(error, before)
@@ -360,6 +369,54 @@ class Chat:
             deps.session_id = session_id
             self._backend = self._progress.backend(deps)
         return self._backend
+
+    # -- other interfaces ----------------------------------------------------------------------------------------------
+
+    async def _leave_message(self, prompt: Message) -> End:
+        """Leave a message for the interface that runs the chat now."""
+        try:
+            await self._runs.leave_message(self.stored, prompt)
+        except AgentError as error:
+            self._screen.problem(self._explain(error), SEND_AGAIN)
+            return "lost"
+        self._own.append(text_of(prompt))
+        self._has_left = True
+        self._screen.note("  another interface is at work in this chat: your message is the next one")
+        return "left"
+
+    async def meanwhile(self, wait: Coroutine[Any, Any, T]) -> T | None:
+        """Wait for the user, and show what other interfaces add. None: a message that was left here is to be run."""
+        waiting = asyncio.ensure_future(wait)
+        try:
+            while not waiting.done():
+                await asyncio.wait([waiting], timeout=WATCH)
+                with suppress(AgentError):  # the next turn says it
+                    if not waiting.done() and await self._catch_up() and not waiting.done():
+                        return None
+            return await waiting
+        finally:
+            waiting.cancel()
+
+    async def _catch_up(self) -> bool:
+        """Show what another interface did. Returns whether nobody runs a message that was left here."""
+        chat, entry = self.stored, await self._runs.entry(self.stored)
+        if entry != self._entry:
+            before = [as_seen(part) for part in shown_parts(chat.messages)]
+            await self._runs.load(chat)
+            now = [as_seen(part) for part in shown_parts(chat.messages)]
+            if now != before:
+                self.log.clear()  # to take back a turn would take back that of somebody else
+                self._own = [message for message in self._own if ("user-prompt", message) not in now]
+                if now[: len(before)] == before:
+                    self._screen.added(chat.messages, len(before))
+                else:
+                    self._screen.note("  another interface changed the conversation, which is now:")
+                    self._screen.replay(chat.messages)
+            self._entry = entry
+        if self._has_left:
+            self._has_left = await self._runs.next_message(chat) is not None
+            return self._has_left and await self._runs.is_idle(chat)
+        return False
 
     # -- other ends of a turn -----------------------------------------------------------------------------------------
 

@@ -288,8 +288,12 @@ class ChatPrompt:
             return [*parts, (DIM, f"{LINE_FIRST}\n"), ("bold", "> ")]
         status = "ready"
         if self.busy:
-            status = "working" if self._status is None else visible(self._status())
-        return [*parts, (DIM, f"{status} · {visible(self.about())}\n"), ("bold", "> ")]
+            status = "working" if self._status is None else self._status()
+        room, about = self._output.get_size().columns - 1, visible(self.about())
+        if self.busy:  # what stops it is always on the line
+            room -= len(about) + 3
+        line = one_line(status if self.busy else f"{status} · {about}", max(1, room))
+        return [*parts, (DIM, f"{line} · {about}\n" if self.busy else f"{line}\n"), ("bold", "> ")]
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 

@@ -19,11 +19,11 @@ from .mentions import fold_files, text_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponsePart
 
     from .prompt import ChatPrompt
 
-__all__ = ["ChatScreen"]
+__all__ = ["ChatScreen", "as_seen", "shown_parts"]
 
 
 REPLAYED = 3
@@ -38,6 +38,31 @@ def user_text(message: ModelMessage) -> str:
         if isinstance(part, UserPromptPart) and (text := text_of(part.content)):
             return text
     return ""
+
+
+def shown_parts(messages: Sequence[ModelMessage]) -> list[ModelRequestPart | ModelResponsePart]:
+    """What a person sees of a conversation, in order: messages, answers, calls and their results."""
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+
+    parts: list[ModelRequestPart | ModelResponsePart] = []
+    for message in messages:
+        for part in message.parts:
+            match part:
+                case UserPromptPart(content=content) if text_of(content):
+                    parts.append(part)
+                case TextPart(content=text) if isinstance(message, ModelResponse) and text.strip():
+                    parts.append(part)
+                case ToolCallPart() | ToolReturnPart():
+                    parts.append(part)
+                case _:
+                    pass
+    return parts
+
+
+def as_seen(part: ModelRequestPart | ModelResponsePart) -> tuple[str, str]:
+    """What tells a part from another one on the screen."""
+    call = getattr(part, "tool_call_id", None)
+    return part.part_kind, str(call) if call else text_of(getattr(part, "content", ""))
 
 
 class ChatScreen(TerminalReporter):
@@ -127,30 +152,41 @@ class ChatScreen(TerminalReporter):
 
     def replay(self, messages: Sequence[ModelMessage]) -> None:
         """Show the end of a conversation as it was shown when it happened."""
-        from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+        from pydantic_ai.messages import UserPromptPart
 
-        begins = [place for place, message in enumerate(messages) if user_text(message)]
+        parts = shown_parts(messages)
+        begins = [place for place, part in enumerate(parts) if isinstance(part, UserPromptPart)]
         first = begins[-REPLAYED] if len(begins) > REPLAYED else 0
         if first:
-            self._line((f"  … {first} messages before", "dim"))
-        calls: dict[str, ToolCallPart] = {}
-        for message in messages[first:]:
-            for part in message.parts:
-                match part:
-                    case UserPromptPart(content=content) if text := text_of(content):
-                        self.show_message(text)
-                    case TextPart(content=text) if isinstance(message, ModelResponse) and text.strip():
-                        self._show_prose(text) if self.streams else self.show_lines(text)
-                    case ToolCallPart():
-                        calls[part.tool_call_id] = part
-                    case ToolReturnPart() if part.tool_call_id in calls:
-                        args = calls[part.tool_call_id].args_as_dict()
-                        outcome: Any = "success" if part.outcome == "success" else "failed"
-                        step = Step(part.tool_name, "", args, outcome, 0.0, result=part.model_response_str())
-                        for line in self.view.ended(step):
-                            self._line(*line)
-                    case _:
-                        pass
+            hidden = next(
+                n for n, message in enumerate(messages) if any(part is parts[first] for part in message.parts)
+            )
+            self._line((f"  … {hidden} messages before", "dim"))
+        self._show_parts(parts, first)
+
+    def added(self, messages: Sequence[ModelMessage], shown: int) -> None:
+        """Show what another interface added to a conversation, of which these many `shown_parts` were shown."""
+        self._show_parts(shown_parts(messages), shown)
+        self._end_prose()
+
+    def _show_parts(self, parts: Sequence[ModelRequestPart | ModelResponsePart], first: int) -> None:
+        from pydantic_ai.messages import TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+
+        calls = {part.tool_call_id: part for part in parts if isinstance(part, ToolCallPart)}
+        for part in parts[first:]:
+            match part:
+                case UserPromptPart(content=content):
+                    self.show_message(text_of(content))
+                case TextPart(content=text):
+                    self._show_prose(text) if self.streams else self.show_lines(text)
+                case ToolReturnPart() if part.tool_call_id in calls:
+                    args = calls[part.tool_call_id].args_as_dict()
+                    outcome: Any = "success" if part.outcome == "success" else "failed"
+                    step = Step(part.tool_name, "", args, outcome, 0.0, result=part.model_response_str())
+                    for line in self.view.ended(step):
+                        self._line(*line)
+                case _:
+                    pass
 
     def show_message(self, text: str) -> None:
         """Show what the user sent."""

@@ -14,9 +14,9 @@ from deep_sessions import AgentError
 
 from deep_core.plugin_api import suggest
 
-from ..errors import explain_error
+from ..errors import doubt, explain_error
 from ..failure import Failure
-from ..terminal.screen import label, one_line
+from ..terminal.screen import label, one_line, place
 from .markdown import as_markdown, in_folder, write_new
 from .own_command import OUTPUT, run_own
 
@@ -118,10 +118,14 @@ async def _cost(chat: Chat, screen: ChatScreen, rest: str) -> bool:
 
 async def _model(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     if rest:
+        wrong, still = doubt(rest), f"The model is still {chat.stored.model}."
+        if wrong and not await chat.agrees(f"{wrong} Use it?"):
+            screen.problem(wrong, still)
+            return True
         try:
             chat.use_model(rest)
         except Exception as error:  # noqa: BLE001 - show the error and continue the chat
-            screen.problem(explain_error(error, rest).message, f"The model is still {chat.stored.model}.")
+            screen.problem(explain_error(error, rest).message, still)
             return True
     screen.show_lines(f"  {chat.stored.model}")
     return True
@@ -187,7 +191,7 @@ async def _search(chat: Chat, screen: ChatScreen, rest: str) -> bool:
         return True
     found = await chat.search(rest)
     for digits, role, text in found[:OUTPUT]:
-        screen.show_lines(f"  {digits}  {role:<5}  {one_line(text, 140)}")
+        screen.show_lines(f"  {digits}  {role:<9}  {one_line(text, 140)}")
     if len(found) > OUTPUT:
         screen.show_lines(f"  and {len(found) - OUTPUT} more: search for more words")
     screen.note("  /resume ID continues one" if found else "  no message of this folder's chats has these words")
@@ -260,7 +264,7 @@ async def _rules(chat: Chat, screen: ChatScreen, rest: str) -> bool:
             screen.show_lines(f"  {rule.about}")
         if rules.accepts_edits:
             screen.show_lines("  every chat of this folder begins in mode accept-edits")
-        screen.note("  /rules forget deletes them" + (f"; kept in {label(str(rules.file))}" if rules.kept else ""))
+        screen.note("  /rules forget deletes them" + (f"; kept in {place(rules.file)}" if rules.kept else ""))
     return True
 
 
@@ -277,7 +281,7 @@ async def _mode(chat: Chat, screen: ChatScreen, rest: str) -> bool:
 
 
 async def _retry(chat: Chat, screen: ChatScreen, rest: str) -> bool:
-    await chat.turn(None, again=True)
+    await chat.turn(None, how="again")
     return True
 
 

@@ -27,7 +27,7 @@ from ..run.progress import CliProgress
 from ..run.rules import rules_of
 from ..run.watch import WatchCapability
 from ..terminal.interrupts import ChatLoop
-from ..terminal.screen import is_text, label, one_line, redirect_prints
+from ..terminal.screen import is_text, label, one_line, place, redirect_prints
 from .conversation import Chat, Left
 from .input import read_lines
 from .screen import ChatScreen
@@ -190,7 +190,7 @@ def _run_chat(
 
 def _open(chat: Chat, screen: ChatScreen, *, terminal: bool, resumed: bool) -> None:
     stored = chat.stored
-    about = f"{stored.model}, backend {stored.backend}, in {stored.folder}"
+    about = f"{stored.model}, backend {stored.backend}, in {place(stored.folder)}"
     screen.show_title(f"deep chat {chat.id}", about, HINT if terminal else "")
     if stored.plan:
         screen.note(PLAN_NOTE)
@@ -229,7 +229,11 @@ async def _talk_at(prompt: ChatPrompt, chat: Chat, screen: ChatScreen, attachmen
     async def work() -> None:
         await chat.finish_last_turn()
         while True:
-            text = await prompt.message()
+            text = await chat.meanwhile(prompt.message())
+            if text is None:
+                prompt.busy = True
+                await chat.turn(None, how="next")
+                continue
             screen.show_message(text)
             if await talk.take(text):
                 return

@@ -305,6 +305,17 @@ class ChatRuns:
         """Add a message to the run under way. Errors as for `Runner.post`."""
         await self._runner.post(chat.id, "steer", message)
 
+    async def leave_message(self, chat: StoredChat, message: Message) -> None:
+        """Add a message to those that the chat's runner sends next. Errors as for `Runner.post`."""
+        await self._runner.post(chat.id, "prompt", message, chat.labels)
+
+    async def is_idle(self, chat: StoredChat) -> bool:
+        """Whether nobody runs the chat, and nothing of it is unfinished."""
+        with suppress(AgentError):
+            info = await self.store.info(chat.id)
+            return info.holder is None and info.status == "idle"
+        return False
+
     async def next_message(self, chat: StoredChat) -> str | None:
         """Return a message that another process left in the chat. A store that fails is left in the next turn."""
         with suppress(AgentError):

@@ -20,7 +20,7 @@ from ..terminal.asking import read_choice
 from ..terminal.interrupts import defer_interrupts
 from ..terminal.output import Foot, Lines, Part, say_text
 from ..terminal.prose import Prose
-from ..terminal.screen import label, middle, one_line
+from ..terminal.screen import label, middle, one_line, place
 from ..terminal.waiting import interruptible
 from ..view import DIFF_STYLES, Marks, View, exit_code, plural, target
 from .approval import Answer, Ask, Question, Refusal
@@ -330,9 +330,9 @@ class TerminalReporter(Reporter):
             self._exact(("      always covers nothing here: the call asks for a reason of its own", "dim"))
             return
         for number, rule in enumerate(found, 1):
-            self._exact((f"      {number}  ", "bold"), rule.about)
-        where = f"k1: keep it for this project, in {label(str(rules.file))}" if rules.can_keep else ""
-        self._exact((f"      {self.always_for}{'; ' if where else ''}{where}", "dim"))
+            self._line((f"      {number}  ", "bold"), rule.about)
+        where = f"k1: keep it for this project, in {place(rules.file)}" if rules.can_keep else ""
+        self._line((f"      {self.always_for}{'; ' if where else ''}{where}", "dim"))
 
     def _block(self, lines: Iterable[Line]) -> None:
         for line, style in lines:

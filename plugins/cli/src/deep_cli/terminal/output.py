@@ -10,9 +10,8 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, TextIO, TypeAlias
 from deep_core.plugin_api import visible
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions
+    from rich.console import Console
     from rich.live import Live
-    from rich.segment import Segment
     from rich.text import Text
 
 __all__ = ["Foot", "Lines", "Part", "as_json", "ask", "ask_hidden", "confirm", "say", "say_json", "say_text"]
@@ -155,8 +154,11 @@ class Lines:
             end: what ends it.
             wrap: on a terminal, break it between words. Without, it is exact, and the terminal breaks it.
         """
-        soft = False if wrap and self.is_terminal else None
-        self._console.print(_text(*parts), end=end, soft_wrap=soft)
+        lines = [_text(*parts)]
+        if wrap and self.is_terminal:
+            lines = [piece for line in lines[0].split("\n", allow_blank=True) for piece in _broken(line, self.width)]
+        for line in lines:
+            self._console.print(line, end=end)
 
     def control(self, sequence: str) -> None:
         """Send a control sequence to the terminal: never one that a text contains."""
@@ -165,26 +167,30 @@ class Lines:
 
     def markdown(self, text: str) -> None:
         """Print Markdown."""
-        self._console.print(_Prose(text), soft_wrap=False)
+        from .markdown import Shown
+
+        self._console.print(Shown(text), soft_wrap=False)
 
     def show_foot(self, tail: str, status: Callable[[], str]) -> None:
         """Show the end of an unfinished Markdown text, and a status line; both are replaced by the next."""
         lines = list[str]()
         if tail:
             most = max(1, min(FOOT, self._console.height - 6))
-            lines = self._as_ansi(_Prose(tail))[-most:]
+            lines = self._as_ansi(tail)[-most:]
         if self._foot is None:
             self._foot = _LiveFoot(self._console)
         self._foot.show(lines, lambda: visible(status()))
 
-    def _as_ansi(self, text: _Prose) -> list[str]:
+    def _as_ansi(self, text: str) -> list[str]:
         from rich.console import Console
+
+        from .markdown import Shown
 
         system: Any = self._console.color_system
         page = StringIO()
         shadow = Console(file=page, force_terminal=True, color_system=system, width=self.width, emoji=False)
         shadow.no_color = self._console.no_color
-        shadow.print(text)
+        shadow.print(Shown(text))
         return page.getvalue().rstrip("\n").split("\n")
 
     def hide_foot(self) -> None:
@@ -209,23 +215,6 @@ class Lines:
         for row in rows:
             table.add_row(*map(_text, row))
         self._console.print(table)
-
-
-class _Prose:
-    """Markdown, made visible once it is rendered: `&#27;` in a text is no control character before."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        from rich.markdown import Markdown
-        from rich.segment import Segment
-
-        # No hyperlinks: a link would hide its address.
-        shown = Markdown(visible(self._text), code_theme="ansi_dark", hyperlinks=False)
-        for text, style, control in console.render(shown, options):
-            if control is None:
-                yield Segment(visible(text), style)
 
 
 class _LiveFoot:
@@ -263,6 +252,29 @@ class _LiveFoot:
         lines = [Text.from_ansi(line) for line in self._tail]
         lines.append(Text(visible(self._status()), "dim"))
         return Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
+
+
+def _broken(line: Text, width: int) -> Iterator[Text]:
+    """Break a line at a space near the width, else at the width; what follows is indented further than its begin."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    plain, start, room = line.plain, 0, width
+    indent = len(plain) - len(plain.lstrip()) + 2
+    indent = indent if indent < width // 3 else 0
+    ends = list[int]()
+    while cell_len(plain[start:]) > room:
+        piece = plain[start : start + room]
+        while cell_len(piece) > room:
+            piece = piece[:-1]
+        space = piece.rfind(" ") + 1
+        start += space if space > len(piece) // 2 else len(piece) or 1
+        ends.append(start)
+        room = max(1, width - indent)
+    for number, piece in enumerate(line.divide(ends)):
+        if piece.plain.endswith(" ") and number < len(ends):
+            piece.right_crop(1)
+        yield Text.assemble(" " * indent, piece) if number else piece
 
 
 def _text(*parts: Part) -> Text:

@@ -23,6 +23,7 @@ __all__ = [
     "middle",
     "one_line",
     "open_streams",
+    "place",
     "redact",
     "redact_args",
     "redact_json",
@@ -61,6 +62,12 @@ def is_text(text: str) -> bool:
 def label(text: str) -> str:
     """Make a name visible, line breaks and tabs too, so that it stays on its line."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def place(path: str | os.PathLike[str]) -> str:
+    """Make a path visible, on its line; `~` stands for the home."""
+    text, home = os.fspath(path), os.path.expanduser("~")
+    return label(f"~{text.removeprefix(home)}" if text.startswith(f"{home}{os.sep}") else text)
 
 
 def content_line(text: str) -> str:

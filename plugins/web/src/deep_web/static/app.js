@@ -59,6 +59,16 @@ function toEnd() {
   list.scrollTop = list.scrollHeight;
 }
 
+let stays = true; // at the end, also when there is less room: a keyboard or a question opens
+let room = "";
+const roomNow = () => `${list.clientWidth} ${list.clientHeight}`;
+list.onscroll = () => { if (room === roomNow()) stays = isAtEnd(); }; // a new size scrolls too
+new ResizeObserver(() => {
+  room = roomNow();
+  if (stays) toEnd();
+  grow();
+}).observe(list);
+
 async function loadWhole(item) {
   return ask("GET", here(`/calls/${encodeURIComponent(item.call)}?path=${encodeURIComponent(item.path)}`));
 }
@@ -220,7 +230,7 @@ function showApproval(approval) {
   const many = cards.length > 1 ? ` Each of the ${cards.length} calls needs an answer.` : "";
   $("approval").append(element("h2", "", "Waiting for you"), many ? element("span", "soft", many) : "", ...cards);
   toEnd();
-  if (!$("text").value) cards[0].focus();
+  if (!$("text").value) cards[0].focus({ preventScroll: true });
 }
 
 const MODES = { ask: "Ask before each change", "accept-edits": "Accept edits", plan: "Plan" };

@@ -21,9 +21,9 @@ export function diffNode(lines) {
   return pre;
 }
 
-/** The lines of a unified diff. */
-export const readDiff = (diff) => diff.split("\n").map((line) => {
-  const isHead = /^(---|\+\+\+|@@|\\)/.test(line);
+/** The lines of a unified diff of one file, without its name: the card has it. */
+export const readDiff = (diff) => diff.replace(/^---.*\n\+\+\+.*\n/, "").split("\n").map((line) => {
+  const isHead = /^(@@|\\)/.test(line);
   return isHead ? { sign: "@", text: line } : { sign: /^[+-]/.test(line) ? line[0] : " ", text: line.slice(1) };
 });
 
