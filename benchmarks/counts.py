@@ -173,12 +173,6 @@ def peak_of_a_page(contender: str) -> int:
     return peak
 
 
-def bytes_of_the_page() -> int:
-    """Count what a browser loads of the page of deep-web, without the two libraries of others."""
-    static = REPOSITORY / "plugins" / "web" / "src" / "deep_web" / "static"
-    return sum(path.stat().st_size for path in static.iterdir() if path.is_file())
-
-
 def _work(contender: str, turns: int, pause: Callable[[int], None]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory).resolve()
@@ -199,7 +193,6 @@ COUNTS: dict[str, Callable[..., Any]] = {
         modules_of_a_command,
         kept_per_session,
         peak_of_a_page,
-        bytes_of_the_page,
     )
 }
 

@@ -19,7 +19,12 @@ from scripts.picture import draw
 
 ASSETS = Path(__file__).resolve().parent.parent / "docs" / "assets"
 SIZE = (108, 46)
-FIRST = {"approval": "deep chat", "edit": "> Which test fails", "answer": "  · approved", "steering": "> Is the change log"}
+FIRST = {
+    "approval": "deep chat",
+    "edit": "> Which test fails",
+    "answer": "  · approved",
+    "steering": "> Is the change log",
+}
 """Each picture, and the line that it begins with."""
 ABOUT = {
     "approval": "the agent wants to run the tests, and asks.",

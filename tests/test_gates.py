@@ -157,10 +157,6 @@ def test_a_page_of_a_big_file_is_read_without_the_file(count: Callable[..., Any]
     assert count("peak_of_a_page", "floor") > 10_000_000, "the floor reads it whole: the count is of the right thing"
 
 
-def test_the_page_is_small(count: Callable[..., Any]) -> None:
-    hold("bytes of the page of deep web", count("bytes_of_the_page"))
-
-
 def test_every_gate_is_held() -> None:
     source = Path(__file__).read_text("utf-8")
     assert [name for name in GATES if f'hold("{name}"' not in source] == []

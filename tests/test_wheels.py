@@ -137,40 +137,6 @@ def test_the_kernel_alone_runs_with_no_tool_and_no_prompt_and_says_how_to_get_so
     assert "pip install deep-everything" in warning
 
 
-BARE = """
-from pydantic_ai import Agent
-
-agent = Agent("test", instructions="You roll dice.")
-
-
-@agent.tool_plain
-def roll(sides: int) -> str:
-    \"\"\"Roll a die.\"\"\"
-    return f"rolled a die of {sides} sides"
-"""
-
-
-def test_the_command_line_alone_chats_with_a_bare_agent_and_keeps_the_chat(fresh: Install) -> None:
-    environment = fresh("deep-agent-core", "deep-sessions", "deep-cli")
-    (environment.work / "dice.py").write_text(BARE, encoding="utf-8")
-
-    def chat(text: str, *more: str) -> tuple[str, str]:
-        command = [environment.python, "-P", "-m", "deep_cli", "chat", "--agent", "dice.py:agent", *more]
-        (environment.work / "typed").write_text(text, encoding="utf-8")
-        done = environment.run("sh", "-c", 'exec "$@" < typed', "sh", *command)
-        assert done.code == 0, done.err
-        return done.out, done.err
-
-    answer, shown = chat("Roll.\n")
-    assert "rolled a die of 0 sides" in answer
-    assert "✓ roll sides=0" in shown
-    again, shown = chat("And again.\n", "--resume")
-    assert "And again." not in again
-    assert "Roll." in shown  # what was said before
-    listed = environment.run(environment.python, "-P", "-m", "deep_cli", "sessions", "list")
-    assert "idle" in listed.out
-
-
 @pytest.mark.parametrize("name", sorted(PLUGINS))
 def test_the_kernel_and_one_plugin(tmp_path: Path, wheels: Mapping[str, Path], name: str) -> None:
     needed = {

@@ -263,7 +263,7 @@ def test_a_message_that_is_sent_without_a_connection_arrives_once(tab: Tab) -> N
     tab.js("window.fetched = fetch; window.fetch = () => Promise.reject(new TypeError('no network'))")
     tab.send("say hello")
     tab.sees("#connection", "Disconnected. Your message is sent when the server is back.")
-    tab.sees("article.user.sending", "say hello")
+    tab.sees("article.user.sending > p:first-child", "say hello")
     tab.js("window.fetch = fetched; sockets.at(-1).close()")
     tab.sees("article.assistant .prose", "hello")
     tab.sees("article.user > p", "say hello")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.markdown import CodeBlock, Heading, Markdown, TableElement
 from rich.segment import Segment
@@ -66,7 +66,7 @@ class _Table(TableElement):
 
 
 class _Markdown(Markdown):
-    elements: Any = {
+    elements: ClassVar[Any] = {
         **Markdown.elements,
         "heading_open": _Heading,
         "fence": _Code,
