@@ -95,7 +95,8 @@ class World:
         rule: whether writing asks.
         session: the one that the person looks at.
         allowed: each yes that no call has used.
-        always: the tools of which the person approved every call, for the terminal.
+        always: by where it was said: the tools of which the person approved every call, or, in the editor, every call
+            about one file.
         shown: every question that was shown, also those that are answered.
         ran: how many calls ran.
         problems: calls that ran without permission. A process may hide the error that says it.
@@ -109,7 +110,7 @@ class World:
     session: str = ""
     sessions: list[str] = field(default_factory=list[str])
     allowed: list[Allowed] = field(default_factory=list[Allowed])
-    always: dict[str, set[tuple[str, int]]] = field(default_factory=lambda: {"ask": set(), "accept": set()})
+    always: dict[str, set[tuple[str, int, str]]] = field(default_factory=lambda: {"ask": set(), "accept": set()})
     shown: list[Asked] = field(repr=False, default_factory=list[Asked])
     asked_at: dict[tuple[str, str], int] = field(repr=False, default_factory=dict[tuple[str, str], int])
     kept: list[Fold] = field(repr=False, default_factory=list[Fold])
@@ -219,7 +220,7 @@ class World:
     async def _decide(self, where: Where, number: int, *, approve: bool) -> None:
         agent = await self.agents.of(self, where)
         if where == "editor":
-            choice = "allow_always" if len(self.shown) % 3 == 0 else "allow"
+            choice = ("always_tool", "allow", "always_path")[len(self.shown) % 3]
             await self._prompt("/retry", choice if approve else "reject")
             return
         if where == "client":
@@ -319,13 +320,16 @@ class World:
         for call in asked.calls:
             kinds = {reason.kind for reason in call.reasons}
             edits = self.editors[requests_of].mode == "accept-edits"
-            said = edits and kinds == {"write"} and "x" not in dict(call.args)
-            said = said or ((call.tool, call.words) in always and bool(kinds) and kinds <= ALWAYS_COVERS)
+            args = dict(call.args)
+            said = edits and kinds == {"write"} and "x" not in args
+            said = said or ((call.tool, call.words, "") in always and bool(kinds) and kinds <= ALWAYS_COVERS)
+            file = (call.tool, call.words, args.get("path", ""))
+            said = said or (file in always and "x" not in args and bool(kinds) and kinds <= ALWAYS_COVERS - {"command"})
             if call.path in self.choices:
                 assert not said, f"the editor asked about what it was told: {self}"
                 said = self.choices[call.path] != "reject"
-                if self.choices[call.path] == "allow_always":
-                    always.add((call.tool, call.words))
+                if self.choices[call.path].startswith("always_"):
+                    always.add(file if self.choices[call.path] == "always_path" else (call.tool, call.words, ""))
             assert (results.approvals.get(call.call_id) is True) is said, f"the editor decided on {call}: {self}"
         self.choices.clear()  # the next question of this turn is another one
         grants = tuple(call for call in asked.calls if results.approvals.get(call.call_id) is True)
@@ -378,13 +382,13 @@ class World:
         grants = tuple(call for call in self.shown[-1].calls if results.approvals.get(call.call_id) is True)
         for call in self.shown[-1].calls:
             kinds = {reason.kind for reason in call.reasons}
-            every = (call.tool, call.words) in self.always.get(mode, ())
+            every = (call.tool, call.words, "") in self.always.get(mode, ())
             by_mode = mode == "accept" and kinds == {"write"}
             by_rule = every and bool(kinds) and kinds <= ALWAYS_COVERS
             if call.path in self.heard:
                 said = approve
                 if self.answer == "always":
-                    self.always[mode].add((call.tool, call.words))
+                    self.always[mode].add((call.tool, call.words, ""))
             else:
                 said = mode == "allow" or (mode != "deny" and (by_mode or by_rule))
             assert (call in grants) is said, f"mode {mode} answered {call}: {self}"

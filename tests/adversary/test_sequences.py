@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from pydantic_ai import DeferredToolRequests, DeferredToolResults, FunctionToolset, Tool, ToolApproved
 from pydantic_ai.capabilities import AbstractCapability
@@ -169,6 +169,7 @@ def test_no_call_runs_that_a_person_did_not_allow(part: int, steps: list[tuple[s
     client.step("ask", 1)
     for what, number in steps:
         client.step(what, number)
+    event(f"asked {len(client.waiting)}, ran {len(client.ran)}")
 
 
 TOLD: dict[str, tuple[list[tuple[str, Any]], list[int]]] = {
@@ -283,7 +284,8 @@ def play(processes: Processes, steps: Sequence[tuple[Any, Any, int]]) -> World:
 def test_no_call_of_a_stored_session_runs_that_a_person_did_not_allow(
     part: int, processes: Processes, steps: list[tuple[str, str, int]]
 ) -> None:
-    play(processes, steps)
+    world = play(processes, steps)
+    event(f"asked {len(world.asked_at)}, ran {world.ran}; by MCP {len(world.served.questions)}, {world.served.ran}")
 
 
 STORIES: dict[str, tuple[list[tuple[str, str, int]], int]] = {

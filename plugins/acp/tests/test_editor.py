@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +19,17 @@ from deep_acp.permissions import choices_of
 from deep_acp.project import EditorPlugin
 from deep_acp.prompts import read_prompt
 from deep_backends import attended
-from deep_sessions import Question
+from deep_sessions import (
+    Always,
+    Question,
+    folder_owner,
+    load_session,
+    open_store,
+    questions_of,
+    rules_for,
+    rules_of,
+)
+from deep_sessions.decisions import waiting_calls
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -103,7 +113,7 @@ async def test_a_prompt_is_answered_after_one_that_was_canceled_in_mid_stream(fo
 @pytest.mark.slow
 async def test_a_call_that_is_rejected_does_nothing_and_one_that_is_always_allowed_asks_once(folder: Path) -> None:
     async with opened(folder) as (editor, session):
-        editor.answers = ["reject", "allow_always"]
+        editor.answers = ["reject", "always_tool"]
         assert (await editor.prompt(session, "write a.txt: some")).stop_reason == "end_turn"
         assert not (folder / "a.txt").exists()
         assert [u["status"] for u in editor.updates if u["sessionUpdate"] == "tool_call_update"] == ["failed"]
@@ -286,13 +296,52 @@ async def test_what_an_editor_must_change_is_its_error(folder: Path, monkeypatch
             await editor.connection.new_session(cwd=str(folder.parent), mcp_servers=[])
 
 
-def test_a_guards_question_is_about_one_call() -> None:
-    def offered(*reasons: Reason, identity: str = "filesystem:execute@1") -> list[str]:
-        question = Question("c", "execute", "filesystem", {}, reasons, identity=identity)
-        return [option.kind for option in choices_of(question)]
+@pytest.mark.slow
+async def test_always_is_as_narrow_as_in_the_terminal_whose_kept_rules_hold_too(folder: Path) -> None:
+    async with opened(folder) as (editor, session):
+        editor.answers = ["always_command", "reject", "reject", "always_path", "reject"]
+        for said in ("run echo -n one", "run echo -n two", "run printf x", "run echo -n x | cat"):
+            await editor.prompt(session, said)
+        assert len(editor.asked) == 3
+        (folder / "sub").mkdir()
+        for said in ("write sub/a.txt: some", "write sub/a.txt: more", "write sub/b.txt: other"):
+            await editor.prompt(session, said)
+        assert len(editor.asked) == 5
+        assert (folder / "sub" / "a.txt").read_text("utf-8") == "more\n"
+        assert not (folder / "sub" / "b.txt").exists()
+        other = (await editor.connection.new_session(cwd=str(folder), mcp_servers=[])).session_id
 
-    runs, once = Reason("command", "it runs a command"), ["allow_once", "reject_once"]
-    assert offered(runs) == ["allow_once", "allow_always", "reject_once"]
+        async def keep() -> str:
+            """The person says it in a terminal meanwhile, and for the project."""
+            store = open_store(f"sqlite:///{folder.parent / 'sessions.db'}").for_owner(folder_owner(str(folder)))
+            async with aclosing(store):
+                requests = waiting_calls((await load_session(store, other)).run)
+            assert requests is not None
+            [question] = questions_of(requests)
+            rules_of(str(folder)).add(Always(rules_for(question, str(folder))[0], keep=True))
+            return "reject"
+
+        editor.answers = [keep]
+        await editor.prompt(other, "run echo -n one")  # a rule of a session is its own
+        await editor.prompt(other, "run echo -n one")
+        assert len(editor.asked) == 6
+        rules_of(str(folder)).drop()
+        editor.answers = ["reject"]
+        await editor.prompt(other, "run echo -n one")
+        assert len(editor.asked) == 7
+
+
+def test_a_guards_question_is_about_one_call() -> None:
+    def offered(*reasons: Reason, identity: str = "filesystem:execute@1", **args: str) -> list[str]:
+        question = Question("c", "execute", "filesystem", args, reasons, identity=identity)
+        return [option.option_id for option in choices_of(question, "/project")]
+
+    runs, once = Reason("command", "it runs a command"), ["allow", "reject"]
+    assert offered(runs) == ["allow", "always_tool", "reject"]
+    assert offered(runs, command="git status") == ["allow", "always_command", "always_tool", "reject"]
+    assert offered(runs, command="git status; rm x") == ["allow", "always_tool", "reject"]
+    change = {"path": "a/b/c.txt", "content": ""}
+    assert offered(Reason("write", ""), **change) == ["allow", "always_path", "always_tool", "reject"]
     assert offered(runs, Reason("runs_later", "git runs it")) == offered(runs, Reason("guard", "")) == once
     assert offered() == offered(runs, identity="") == once
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acp.helpers import text_block, tool_content
 from acp.schema import PermissionOption, ToolCallUpdate
-from deep_sessions import Question
+from deep_sessions import Question, Rule, rules_for
 from pydantic_ai import ToolDenied
 
 from deep_core.plugin_api import visible
@@ -17,9 +17,9 @@ from .tools import content_of_change, kind_of, locations_of, raw_of, title_of_ca
 if TYPE_CHECKING:
     from .updates import CallView
 
-__all__ = ["ACCEPT_EDITS", "ALWAYS", "CARRY_ON", "LATER", "choices_of", "permission", "plan_permission", "verdict"]
+__all__ = ["ACCEPT_EDITS", "CARRY_ON", "LATER", "choices_of", "permission", "plan_permission", "rule_of", "verdict"]
 
-ONCE, ALWAYS, REJECT = "allow", "allow_always", "reject"
+ONCE, REJECT = "allow", "reject"
 CARRY_ON, ACCEPT_EDITS, LATER = "carry_out", "carry_out_accept_edits", "not_now"
 DENIED = "The user refused this call. Do not repeat it; continue without it, or say what you need."
 ANSWER_LATER = "The user answers in the next message. End your turn now."
@@ -51,10 +51,10 @@ def permission(
         locations=locations_of(args, folder),
         raw_input=raw_of(args),
     )
-    return call, choices_of(question)
+    return call, choices_of(question, folder)
 
 
-def choices_of(question: Question) -> list[PermissionOption]:
+def choices_of(question: Question, folder: str) -> list[PermissionOption]:
     """Return the answers to a question: one of the model has its options."""
     if question.text:
         return [
@@ -64,20 +64,34 @@ def choices_of(question: Question) -> list[PermissionOption]:
             ),
             PermissionOption(option_id=REJECT, name="Answer in the next message", kind="reject_once"),
         ]
-    always = PermissionOption(
-        option_id=ALWAYS, name=f"Allow every call of {visible(question.tool)} in this session", kind="allow_always"
-    )
+    always = [
+        PermissionOption(option_id=option, name=f"Allow in this session {rule.about}", kind="allow_always")
+        for option, rule in _always(question, folder).items()
+    ]
     return [
         PermissionOption(option_id=ONCE, name="Allow", kind="allow_once"),
-        # What a guard asks about is the call, not the tool.
-        *([always] if question.is_standing else []),
+        *always,
         PermissionOption(option_id=REJECT, name="Reject", kind="reject_once"),
     ]
 
 
-def verdict(question: Question, option_id: str) -> bool | str | ToolDenied:
+def _always(question: Question, folder: str) -> Mapping[str, Rule]:
+    """Return what *always* offers, by option: of all rules the narrowest and the widest, because a person reads them.
+
+    There is none where a guard asks, which asks about this call.
+    """
+    rules: Sequence[Rule] = rules_for(question, folder)
+    return {f"always_{rule.kind}": rule for rule in (*rules[:1], *rules[1:][-1:])}
+
+
+def rule_of(question: Question, option_id: str, folder: str) -> Rule | None:
+    """Return the rule that an option stands for; None for one that decides this call alone."""
+    return None if question.text else _always(question, folder).get(option_id)
+
+
+def verdict(question: Question, option_id: str, folder: str) -> bool | str | ToolDenied:
     """Return the decision that an option stands for. An option that was not offered denies."""
-    offered = {option.option_id for option in choices_of(question)}
+    offered = {option.option_id for option in choices_of(question, folder)}
     if question.text:
         number = option_id.removeprefix("answer_")
         return question.options[int(number)] if option_id in offered - {REJECT} else ANSWER_LATER

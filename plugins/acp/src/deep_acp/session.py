@@ -26,6 +26,7 @@ from deep_sessions import (
     CARRY_OUT,
     AgentChoice,
     AgentError,
+    Always,
     BackgroundCommands,
     DecisionsPending,
     Event,
@@ -42,6 +43,7 @@ from deep_sessions import (
     is_planned,
     load_session,
     questions_of,
+    rules_of,
     title_of,
 )
 
@@ -49,7 +51,7 @@ from deep_core.plugin_api import visible
 
 from .changes import preview_change
 from .errors import INTERNAL, INVALID
-from .permissions import ACCEPT_EDITS, ALWAYS, CARRY_ON, permission, plan_permission, verdict
+from .permissions import ACCEPT_EDITS, CARRY_ON, permission, plan_permission, rule_of, verdict
 from .prompts import command_of, read_prompt
 from .updates import Tokens, Translator, plan_of
 
@@ -123,7 +125,7 @@ class EditorSession:
         self._editor = editor
         self._choice = choice
         self._accepts_edits = False
-        self._always: set[str] = set()
+        self._rules = rules_of(project.folder)
         self._seen = 0
         self._turn: _Turn | None = None
         self._lock = asyncio.Lock()
@@ -460,7 +462,8 @@ class EditorSession:
     async def _answer_to(self, question: Question, turn: _Turn) -> bool | str | ToolDenied | None:
         if self._accepts_edits and question.is_edit:
             return True
-        if question.identity in self._always and question.is_standing:
+        self._rules.refresh()  # a terminal or the page may keep one, or forget it
+        if self._rules.covering(question) is not None:
             return True
         view = self._view.call_of(question)
         view.change = await preview_change(question.args, self.project.backend_of(self.id))
@@ -468,9 +471,9 @@ class EditorSession:
         chosen = await self._unless_canceled(turn, self._editor.ask(self.id, call, options))
         if chosen is None:
             return None
-        if chosen == ALWAYS and question.is_standing:
-            self._always.add(question.identity)
-        return verdict(question, chosen)
+        if (rule := rule_of(question, chosen, self.project.folder)) is not None:
+            self._rules.add(Always(rule))
+        return verdict(question, chosen, self.project.folder)
 
     async def _approve_plan(self, turn: _Turn) -> bool:
         """Ask whether to carry out the plan, if there is one; leave the mode if so."""

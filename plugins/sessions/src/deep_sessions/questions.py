@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_ai import DeferredToolResults
 
 from deep_core.plugin_api import (
-    EVERY_CALL,
     Reason,
-    are_answered,
     call_ids,
     call_path,
     reasons_of,
@@ -74,11 +72,6 @@ class Question:
     def is_choice(self) -> bool:
         """Whether the model asks the user: its answer is text."""
         return bool(self.text)
-
-    @property
-    def is_standing(self) -> bool:
-        """Whether it asks only for what is true of every call of the tool, so that one answer can be for all."""
-        return bool(self.identity) and not self.text and are_answered(self.reasons, EVERY_CALL)
 
 
 def questions_of(requests: DeferredToolRequests) -> list[Question]:
