@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,14 +34,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import DeferredToolRequests, DeferredToolResults, FunctionToolset, RunContext, Tool, ToolDenied
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
-from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.function import DeltaToolCall, DeltaToolCalls, FunctionModel
 
 from deep_core import Kernel
 from deep_core.plugin_api import call_ids, call_path
 from tests.plugins_by_hand import plugin
 
-PAIRS: dict[str, tuple[str, str, str]] = {
-    # name: the ids of the agent's own call, of the call of its subagent, and of the subagent's own call
+PAIRS: dict[str, tuple[str, ...]] = {
+    # name: the ids of the agent's own call, of the call of its subagent, and of the subagent's own call; and, if
+    # another subagent makes the first one, that of its call
     "plain": ("a", "t", "c"),
     "the path of the other": ("t/c", "t", "c"),
     "the path of the other, as it is written": ("t%2Fc", "t", "c"),
@@ -52,6 +54,8 @@ PAIRS: dict[str, tuple[str, str, str]] = {
     "dots": ("..", "../t", "."),
     "signs of addresses": ("a?b#c", "t&u=v", "c+d e"),
     "the same id": ("c", "t", "c"),
+    "the same id in two subagents": ("c", "t", "c", "u"),
+    "the same path of two subagents": ("b/c", "t", "c", "t/b"),
 }
 
 
@@ -62,6 +66,7 @@ class Ran:
     own: str
     task: str
     below: str
+    other_task: str = ""
     ran: list[str] = field(default_factory=list[str])
 
     def model(self) -> FunctionModel:
@@ -69,12 +74,24 @@ class Ran:
             first = next(part for part in messages[0].parts if part.part_kind == "user-prompt")
             if any(isinstance(message, ModelResponse) for message in messages):
                 return ModelResponse([TextPart("done")])
-            if first.content == "below":
-                return ModelResponse([ToolCallPart("act", {"who": "below"}, self.below)])
+            acts = {"own": self.own, "below": self.below}
+            if first.content in acts:
+                return ModelResponse([ToolCallPart("act", {"who": first.content}, acts[str(first.content)])])
             task = ToolCallPart("task", {"description": "below"}, self.task)
-            return ModelResponse([ToolCallPart("act", {"who": "own"}, self.own), task])
+            own = ToolCallPart("act", {"who": "own"}, self.own)
+            other = ToolCallPart("task", {"description": "own"}, self.other_task)
+            return ModelResponse([other if self.other_task else own, task])
 
-        return FunctionModel(answer, model_name="scripted")
+        async def stream(messages: list[ModelMessage], info: Any) -> AsyncIterator[str | DeltaToolCalls]:
+            for number, part in enumerate(answer(messages, info).parts):
+                if isinstance(part, ToolCallPart):
+                    yield {
+                        number: DeltaToolCall(part.tool_name, part.args_as_json_str(), tool_call_id=part.tool_call_id)
+                    }
+                else:
+                    yield "done"
+
+        return FunctionModel(answer, stream_function=stream, model_name="scripted")
 
     def plugins(self) -> list[object]:
         def act(ctx: RunContext[Any], who: str) -> str:
@@ -118,7 +135,7 @@ def test_an_answer_is_for_one_call(pair: str, where: str, allowed: str) -> None:
             assert len({each.id for each in views}) == len(views)
             said = ["allow" if question.args["who"] == allowed else "reject" for question in asked_here]
             found = {each.path: chosen == "allow" for each, chosen in zip(asked_here, said, strict=True)}
-            decided = {each.path: verdict(each, chosen) for each, chosen in zip(asked_here, said, strict=True)}
+            decided = {each.path: verdict(each, chosen, "/work") for each, chosen in zip(asked_here, said, strict=True)}
             results = answer_questions(requests, decided)
         elif where == "page":
             shown = runner.run(approval_of(requests, None))["questions"]
@@ -166,6 +183,106 @@ def test_the_page_shows_each_call_under_its_own_address(pair: str) -> None:
 
         found = runner.run(look())
         assert sorted(found.values()) == ['{"who":"below"}', '{"who":"own"}']
+
+
+@dataclass
+class Client:
+    """A program that speaks AG-UI or Vercel AI: what it shows a person of each call, by the name that it was told."""
+
+    protocol: str
+    http: httpx.AsyncClient
+    calls: dict[str, str] = field(default_factory=dict[str, str])
+    asked: dict[str, str] = field(default_factory=dict[str, str])
+    """The names of questions -> those of their calls."""
+    results: dict[str, str] = field(default_factory=dict[str, str])
+
+    async def send(self, session: str, allowed: str | None = None) -> None:
+        """Send a message, or allow the calls that it shows with these arguments, and note what happens."""
+        said = {name: json.loads(self.calls[call]).get("who") == allowed for name, call in self.asked.items()}
+        if self.protocol == "ag-ui":
+            resume = [
+                {"interruptId": name, "status": "resolved", "payload": {"approved": yes}} for name, yes in said.items()
+            ]
+            message = {"id": "m1", "role": "user", "content": "go"}
+            body: dict[str, Any] = {"threadId": session, "runId": "r", "state": {}, "tools": [], "context": []}
+            body |= {"forwardedProps": {}, "resume": resume, "messages": [] if said else [message]}
+        else:
+            parts: list[Any] = [
+                {"type": "tool-act", "toolCallId": call, "state": "approval-responded", "input": {}}
+                | {"approval": {"id": name, "approved": said[name]}}
+                for name, call in self.asked.items()
+            ]
+            message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "go"}]}
+            answer = {"id": "m2", "role": "assistant", "parts": parts}
+            body = {"trigger": "submit-message", "id": session, "messages": [answer if said else message]}
+        self.asked.clear()
+        text = (await self.http.post(f"/{self.protocol}", json=body)).text
+        for line in text.splitlines():
+            if line.startswith("data: {"):
+                self._note(json.loads(line.removeprefix("data: ")))
+
+    def _note(self, event: Mapping[str, Any]) -> None:
+        call = event.get("toolCallId", "")
+        match event["type"]:
+            case "TOOL_CALL_START":
+                assert call not in self.calls, "two calls have one name"
+                self.calls[call] = ""
+            case "TOOL_CALL_ARGS":
+                self.calls[call] += event["delta"]
+            case "tool-input-available":
+                assert call not in self.calls, "two calls have one name"
+                self.calls[call] = json.dumps(event["input"])
+            case "TOOL_CALL_RESULT":
+                self.results[call] = event["content"]
+            case "tool-output-available" | "tool-output-denied" | "tool-output-error":
+                self.results[call] = str(event.get("output"))
+            case "tool-approval-request":
+                self.asked[event["approvalId"]] = call
+            case "RUN_FINISHED":
+                interrupts = (event.get("outcome") or {}).get("interrupts", ())
+                self.asked |= {interrupt["id"]: interrupt["toolCallId"] for interrupt in interrupts}
+            case _:
+                pass
+
+
+@pytest.mark.parametrize("allowed", ["own", "below"])
+@pytest.mark.parametrize("protocol", ["ag-ui", "vercel"])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_client_over_http_answers_the_call_that_it_shows(pair: str, protocol: str, allowed: str) -> None:
+    ran = Ran(*PAIRS[pair])
+
+    async def talk() -> Client:
+        with Kernel(plugins=[*ran.plugins(), deep_web], discover=False) as kernel:
+            deps = AgentDeps(model=ran.model(), session_store=MemoryStore(), kernel=kernel)
+            agent = await DeepAgent.create(deps=deps)
+            async with Sessions(agent) as runs:
+
+                @contextlib.asynccontextmanager
+                async def opened() -> Any:
+                    yield Site(runs, kernel, lambda session: contextlib.nullcontext())  # type: ignore[arg-type]
+
+                app = create_app(opened, token="t" * 43)
+                async with app.router.lifespan_context(app):
+                    transport = httpx.ASGITransport(app)
+                    headers = {"Authorization": f"Bearer {'t' * 43}"}
+                    async with httpx.AsyncClient(
+                        transport=transport, base_url="http://127.0.0.1", headers=headers
+                    ) as http:
+                        session = (await http.post("/api/sessions")).json()["id"]
+                        client = Client(protocol, http)
+                        await client.send(session)
+                        assert len({*client.asked.values()}) == 2
+                        await client.send(session, allowed)
+            await agent.close()
+            return client
+
+    client = asyncio.run(talk())
+    assert ran.ran == [allowed]
+    acts = {call: who for call, args in client.calls.items() if (who := json.loads(args).get("who"))}
+    assert sorted(acts.values()) == ["below", "own"], "each call has one name"
+    [call] = [call for call, who in acts.items() if who == allowed]
+    assert client.results[call] == allowed
+    assert {*acts} <= {*client.results}
 
 
 def _encoded(text: str) -> str:

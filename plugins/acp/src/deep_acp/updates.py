@@ -43,6 +43,7 @@ class CallView:
         args: its arguments, as far as they are known.
         is_over: whether it has ended.
         change: what it changed, or would change.
+        question: the path of the question that is about it; "" for none.
     """
 
     id: str
@@ -50,6 +51,7 @@ class CallView:
     args: Mapping[str, Any]
     is_over: bool = False
     change: Change | None = None
+    question: str = ""
 
 
 @dataclass
@@ -113,13 +115,17 @@ class Translator:
     def call_of(self, question: Question) -> CallView:
         """Return the call that a question is about, with all of its arguments."""
         above, call_id = call_ids(question.path)[:-1], question.call_id
+        found: list[CallView] = []
         for (path, known), view in reversed(self._calls.items()):
-            # A subagent's call may have the id of its caller's.
+            # A subagent's call may have the id of its caller's, and of another subagent's.
             is_as_deep = (path.count("/") + 1 if path else 0) == len(above)
-            if known == call_id and is_as_deep and view.tool == question.tool and not view.is_over:
-                view.args = question.args
-                return view
-        return self._begin("/".join(above), call_id, question.tool, question.args)
+            is_free = view.question in ("", question.path) and not view.is_over
+            if known == call_id and is_as_deep and view.tool == question.tool and is_free:
+                found.append(view)
+        same = (view for view in found if view.args == question.args)
+        view = next(same, None) or (found or [self._begin("/".join(above), call_id, question.tool, question.args)])[0]
+        view.question, view.args = question.path, question.args
+        return view
 
     def _begin(self, path: str, call_id: str, tool: str, args: Mapping[str, Any]) -> CallView:
         # Ids of calls are unique for a provider's response, not for a session.

@@ -7,6 +7,7 @@ that the session asks now; the rest is the client's copy of the conversation, wh
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
@@ -32,7 +33,7 @@ from pydantic_ai.messages import (
     UserContent,
 )
 
-from deep_core.plugin_api import call_ids
+from deep_core.plugin_api import call_path
 
 from .api import ready
 
@@ -122,7 +123,8 @@ class Turn:
         self._id = session_id
         self._sent = sent
         self._show = show
-        self._answered: Mapping[str, Question] = {}
+        self._answered: list[Question] = []
+        """The questions whose results have not come."""
 
     async def events(self) -> AsyncGenerator[Shown]:
         """Do what the request asks for, and yield what happens.
@@ -155,7 +157,7 @@ class Turn:
                 await runs.decide(self._id, results, approval=requests.approval)
             except NotPending as error:  # another interface was faster
                 raise Refused(error.message) from error
-            self._answered = asked
+            self._answered = [*asked.values()]
             return [*begun][-1], last
         if self._sent.message is not None and not (self._sent.message and self._sent.message_id):
             raise Refused("a message needs a text and an id")
@@ -213,9 +215,12 @@ class Turn:
                     return
                 elif event.kind == "tool_started" and not event.path:
                     args = await self._args(runs, event)
-                    for each in view.call(ToolCallPart(_field(event, "tool"), args, _field(event, "call_id"))):
+                    # Under the name of its question: as it is, an id may be the path of another call.
+                    for each in view.call(
+                        ToolCallPart(_field(event, "tool"), args, call_path(_field(event, "call_id")))
+                    ):
                         yield each
-                elif event.kind == "tool_ended" and (name := self._name(event)):
+                elif event.kind == "tool_ended" and (name := await self._name(runs, event)):
                     outcome: Any = OUTCOMES.get(_field(event, "outcome"), _field(event, "outcome"))
                     result = await self._result(runs, event)
                     for each in view.result(ToolReturnPart(_field(event, "tool"), result, name, outcome=outcome)):
@@ -225,13 +230,19 @@ class Turn:
                         yield each
         raise Refused("the server stopped: send the request again")
 
-    def _name(self, event: Event) -> str:
+    async def _name(self, runs: Sessions, event: Event) -> str:
         """The name of a call for the client; "" for a subagent's own affair, whose result is that of its `task`."""
-        call_id = _field(event, "call_id")
+        tool, call_id = _field(event, "tool"), _field(event, "call_id")
         if not event.path:
-            return call_id
-        below = [question.path for question in self._answered.values() if question.agent]
-        return next((path for path in below if call_ids(path)[-1] == call_id), "")
+            return call_path(call_id)
+        found = [each for each in self._answered if each.agent and (each.tool, each.call_id) == (tool, call_id)]
+        if len(found) > 1:  # of several subagents: their arguments tell them apart
+            args = json.loads(await self._args(runs, event))
+            found = [each for each in found if each.args == args] or found
+        if not found:
+            return ""
+        self._answered.remove(found[0])
+        return found[0].path
 
     async def _args(self, runs: Sessions, event: Event) -> str:
         # Not those of the event: they are for people to read, and cut.
