@@ -11,7 +11,7 @@ from typing import Any
 import deep_backends
 import deep_filesystem
 import pytest
-from deep_acp.permissions import ALWAYS, choices_of
+from deep_acp.permissions import choices_of
 from deep_backends import local_backend
 from deep_cli.run.approval import Approver, Question, questions
 from deep_cli.run.rules import Always, Rules, offers
@@ -109,7 +109,7 @@ def test_what_was_approved_always_covers_no_reason_of_its_own(root: Path, way: s
     # Nor does any interface offer to cover it.
     assert bool(offers(question, str(root))) == covered
     (shown,) = questions_of(asked(root, way, path))
-    assert (ALWAYS in [option.option_id for option in choices_of(shown)]) == covered
+    assert ("allow_always" in [option.kind for option in choices_of(shown, str(root))]) == covered
 
 
 @pytest.mark.parametrize("path", [*ORDINARY, *RUNS_LATER])
