@@ -322,6 +322,17 @@ STORIES: dict[str, tuple[list[tuple[str, str, int]], int]] = {
         1,
     ),
     "an import of messages alone": ([("import", "agent", 2), ("approve", "agent", 0), ("resume", "agent", 0)], 0),
+    "an answer to what another process asked, after a run here": (
+        [
+            ("change", "agent", 2),
+            ("approve", "editor", 0),
+            ("ask", "client", 6),
+            ("stop", "page", 0),
+            ("ask", "agent", 2),
+            ("approve", "client", 4),
+        ],
+        2,
+    ),
     "edits are accepted": ([("mode", "terminal", 1), ("deny", "terminal", 0)], 1),
     "edits are accepted, not with a guard": (
         [

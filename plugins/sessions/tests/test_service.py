@@ -193,6 +193,19 @@ async def test_a_watcher_of_another_process_gets_the_same_events_but_the_pieces(
     assert read(live) == read(stored) == ["done"]
 
 
+async def test_what_another_process_did_exists_also_where_somebody_watches(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s.db")
+    async with service(lambda messages: "one", store) as one:
+        await one.send("s", "Hello.")
+        await one.wait("s")
+        async with aclosing(one.stream("s")) as watcher:
+            await anext(watcher)
+            async with service(lambda messages: "two", SqliteStore(tmp_path / "s.db")) as other:
+                await other.send("s", "Hello again.")
+                await other.wait("s")
+            assert read(await seen(one, "s")) == ["one", "two"]
+
+
 async def test_a_watcher_that_comes_back_after_any_event_reads_the_same_text() -> None:
     def answer(messages: list[ModelMessage]) -> str:
         return f"answer {responses(messages)} to {last_prompt(messages)}"

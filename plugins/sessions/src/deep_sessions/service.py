@@ -344,6 +344,9 @@ class Sessions:
         try:
             if is_new:
                 feed.provisional(fold(await self._store.load(session_id)))
+            elif session_id not in self._tasks:  # another process may have gone on
+                while entries := await self._store.entries(session_id, after=feed.seq, limit=PAGE):
+                    feed.committed(entries)
             while True:
                 if after + 1 < (floor := feed.floor):
                     async for event in self._stored(session_id, after, floor, feed):

@@ -144,8 +144,8 @@ class Turn:
 
     async def _begin(self, runs: Sessions) -> tuple[str, int]:
         """Add what was sent; return the run to follow, and the number of the event before."""
+        requests = await runs.waiting(self._id)  # before the past, which then has its run
         begun, last = await self._past(runs)
-        requests = await runs.waiting(self._id)
         asked = {} if requests is None else {question.path: question for question in questions_of(requests)}
         answers, run_id = self._answers("" if requests is None else requests.approval, asked), self._run_id()
         if requests is not None and answers:
