@@ -45,6 +45,39 @@ ESCAPES: dict[str, tuple[str, str, str]] = {
         "cp e.sh h/post-checkout",
         "git checkout -q other",
     ),
+    "a file that was included": (
+        PREPARED + "touch shared; git config include.path ../shared",
+        'printf "[core]\\n fsmonitor = $E\\n" > shared',
+        "git status",
+    ),
+    "a file that is included where there was none": (
+        PREPARED + "git config include.path ../shared",
+        'printf "[core]\\n fsmonitor = $E\\n" > shared',
+        "git status",
+    ),
+    "a file that was included for some folders": (
+        PREPARED + "mkdir c; touch c/shared; git config includeIf.gitdir:/.path $PWD/c/shared",
+        'printf "[core]\\n fsmonitor = $E\\n" > c/shared',
+        "git status",
+    ),
+    "a file that is included by one that was": (
+        PREPARED + "printf '[include]\\n path = more\\n' > shared; git config include.path ../shared",
+        'printf "[core]\\n fsmonitor = $E\\n" > more',
+        "git status",
+    ),
+    "a program that was named": (
+        PREPARED
+        + "mkdir t; printf '#!/bin/sh\\ncat\\n' > t/clean; chmod +x t/clean; git config filter.x.clean t/clean; "
+        "echo '* filter=x' > .gitattributes",
+        "cp e.sh t/clean; echo z >> f",
+        "git add f",
+    ),
+    "a program that was named with arguments": (
+        PREPARED
+        + "mkdir t; touch t/conv; git config diff.x.textconv 'sh ./t/conv -x'; echo '* diff=x' > .gitattributes",
+        "cp e.sh t/conv; echo z >> f",
+        "git diff",
+    ),
     "an alias": (PREPARED, "git config alias.st '!'$E", "git st"),
     "an include": (
         PREPARED,
@@ -309,7 +342,19 @@ def test_nothing_that_a_command_leaves_runs_outside(name: str, repo: Path) -> No
     assert not mark.exists()
 
 
-NAMES = dict.fromkeys((".git/config", "sub/.git/hooks/x", ".GIT/config", ".envrc", "a/.ENVRC", ".devcontainer.json", ".devcontainer/x/y", "lefthook.yml", "lefthook.toml", ".lefthook-local.json", "mise.toml", ".mise.local.toml", ".config/mise/config.toml", ".mise/config.toml", ".bashrc", "home/.zshenv", ".config/fish/config.fish", ".vscode/tasks.json", ".idea/x.xml", ".zed/tasks.json", "x.code-workspace", "conftest.py", "tests/a/conftest.py", "sitecustomize.py", "usercustomize.py", "lib/x.pth", "package.json", ".npmrc", ".yarnrc.yml", ".pnpmfile.cjs", ".husky/pre-commit", ".pre-commit-config.yaml", ".github/workflows/x.yml", ".gitlab-ci.yml", ".circleci/config.yml", ".cargo/config.toml", ".vimrc", ".dir-locals.el", ".gdbinit", ".mcp.json", ".claude/settings.json", ".hg/hgrc", ".jj/repo/config.toml", ".ssh/config", ".direnv/x"), True) | dict.fromkeys(("README.md", "a.py", "git/config", ".github/CODEOWNERS", "vscode/tasks.json", "x.json", ".gitignore"), False)  # fmt: skip
+@pytest.mark.needs("bubblewrap")
+def test_what_a_configuration_of_git_mentions_and_does_not_start_may_change(repo: Path) -> None:
+    lines = ("alias.l '!cat README'", "blame.ignoreRevsFile revs", "commit.template tell", "diff.x.textconv 'cat src'")
+    _outside(
+        f"{PREPARED}mkdir src; touch README revs tell src/a; {'; '.join(f'git config {line}' for line in lines)}",
+        repo,
+    )
+    done = asyncio.run(SandboxBackend(repo).run("for f in README revs tell src/a; do echo x > $f; done", shell=True))
+    assert "sandboxed" not in done.stderr
+    assert [(repo / name).read_text() for name in ("README", "revs", "tell", "src/a")] == ["x\n"] * 4
+
+
+NAMES = dict.fromkeys((".git/config", "sub/.git/hooks/x", ".GIT/config", ".envrc", "a/.ENVRC", ".devcontainer.json", ".devcontainer/x/y", "lefthook.yml", "lefthook.toml", ".lefthook-local.json", "mise.toml", ".mise.local.toml", ".config/mise/config.toml", ".mise/config.toml", ".bashrc", "home/.zshenv", ".config/fish/config.fish", ".vscode/tasks.json", ".idea/x.xml", ".zed/tasks.json", "x.code-workspace", "conftest.py", "tests/a/conftest.py", "sitecustomize.py", "usercustomize.py", "lib/x.pth", "package.json", ".npmrc", ".yarnrc.yml", ".pnpmfile.cjs", ".husky/pre-commit", ".pre-commit-config.yaml", ".github/workflows/x.yml", ".gitlab-ci.yml", ".circleci/config.yml", ".cargo/config.toml", ".vimrc", ".dir-locals.el", ".gdbinit", ".mcp.json", ".claude/settings.json", ".hg/hgrc", ".jj/repo/config.toml", ".ssh/config", ".direnv/x", ".githooks/pre-commit", ".gitconfig", ".config/git/config", ".mise.production.toml", "mise/config.toml", "sitecustomize/__init__.py", "sitecustomize.pyc", "usercustomize.cpython-311-x86_64-linux-gnu.so", ".lintstagedrc.js", ".huskyrc", "lint-staged.config.mjs", "prek.toml", "flake.nix", "composer.json", "rust-toolchain.toml", ".helix/languages.toml", ".yarn/releases/yarn.cjs", ".pnp.cjs", "binding.gyp", ".github/actions/x/action.yml", ".gitea/workflows/x.yml", "bitbucket-pipelines.yml", "jupyter_server_config.py", ".pdbrc", "sub/.ghci", "opencode.json", ".gemini/settings.json", "ansible.cfg", ".mvn/jvm.config", "gradle/wrapper/gradle-wrapper.properties", ".aws/config", ".config/systemd/user/x.service", ".zsh/x"), True) | dict.fromkeys(("README.md", "a.py", "git/config", ".github/CODEOWNERS", "vscode/tasks.json", "x.json", ".gitignore", "mise/README.md", "src/mise.py", "commise.toml", "sitecustom.py", ".yarn/cache/x", "docs/aws/x", "gradle/x.py", ".gradle/x"), False)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -25,29 +25,55 @@ FOLDERS = {
     ".hg": "Mercurial runs the hooks that its configuration names",
     ".jj": "Jujutsu runs the programs that its configuration names",
     ".husky": "git runs its hooks, once husky is installed",
+    ".githooks": "git runs its hooks, once core.hooksPath names it",
     ".vscode": "the editor runs its tasks and uses the programs that its settings name",
     ".idea": "the editor runs its configurations",
     ".fleet": "the editor runs its configurations",
     ".zed": "the editor runs its tasks and uses the programs that its settings name",
+    **dict.fromkeys((".helix", ".nova", ".vs", ".externaltoolbuilders"), "the editor starts what it names"),
     ".devcontainer": "the editor runs its commands",
     ".direnv": "direnv reads it when you enter the folder",
     ".mise": "mise runs its hooks when you enter the folder",
     ".config/mise": "mise runs its hooks when you enter the folder",
-    ".config/fish": "the shell runs it at its start",
+    **dict.fromkeys(
+        (".config/fish", ".config/nushell", ".config/environment.d", ".zsh"), "the shell runs it at its start"
+    ),
+    **dict.fromkeys((".config/nvim", ".vim", ".emacs.d"), "the editor runs it"),
+    ".config/git": GIT,
+    **dict.fromkeys((".config/systemd", ".config/autostart"), "the system starts the programs that it names"),
     ".ssh": "ssh runs the commands that its configuration names",
+    **dict.fromkeys((".aws", ".kube", ".docker", ".gnupg"), "its programs run the helpers that it names"),
     ".cargo": "cargo runs the programs that its configuration names",
+    ".mvn": "Maven starts what it names",
+    **dict.fromkeys((".yarn/releases", ".yarn/plugins"), "yarn runs it at every start"),
+    **dict.fromkeys(("sitecustomize", "usercustomize"), "Python runs it at every start"),
     ".claude": "Claude Code runs its hooks",
-    ".cursor": "the editor starts the servers that it names",
-    ".github/workflows": "GitHub runs it, with the secrets of the repository",
-    ".circleci": "CircleCI runs it, with the secrets of the repository",
+    **dict.fromkeys(
+        (
+            ".cursor",
+            ".windsurf",
+            ".gemini",
+            ".codex",
+            ".opencode",
+            ".kiro",
+            ".roo",
+            ".continue",
+            ".amazonq",
+        ),
+        "the agent starts the servers that it names",
+    ),
+    **dict.fromkeys(
+        (".github/workflows", ".github/actions", ".gitea/workflows", ".forgejo/workflows"),
+        "the server runs it, with the secrets of the repository",
+    ),
+    **dict.fromkeys((".circleci", ".gitlab/ci", ".buildkite", ".woodpecker"), "a server runs it, with its secrets"),
 }
 """Why writing anything in a folder of this name asks."""
+CONFIGS = (".js", ".cjs", ".mjs", ".ts", ".json", ".yml", ".yaml")
+"""How a configuration of JavaScript's tools may end."""
 FILES = {
     ".envrc": "direnv runs it when you enter the folder",
-    **dict.fromkeys(
-        ("mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", ".rtx.toml"),
-        "mise runs its hooks when you enter the folder",
-    ),
+    **dict.fromkeys(("mise.toml", ".rtx.toml"), "mise runs its hooks when you enter the folder"),
     **dict.fromkeys(
         (".pre-commit-config.yaml", ".pre-commit-config.yml"), "git runs what it names, once pre-commit is installed"
     ),
@@ -60,12 +86,39 @@ FILES = {
         ),
         "git runs what it names, once lefthook is installed",
     ),
-    **dict.fromkeys((".overcommit.yml", ".simple-git-hooks.json", ".simple-git-hooks.js"), "git runs what it names"),
-    **dict.fromkeys((".npmrc", ".pnpmfile.cjs", "bunfig.toml"), "npm and its kin run the programs that it names"),
-    **dict.fromkeys((".yarnrc", ".yarnrc.yml"), "yarn runs the programs that it names"),
+    **dict.fromkeys(
+        (
+            ".overcommit.yml",
+            "captainhook.json",
+            "prek.toml",
+            *(f"{name}{end}" for name in (".huskyrc", ".lintstagedrc", ".simple-git-hooks") for end in ("", *CONFIGS)),
+            *(f"{name}{end}" for name in ("lint-staged.config", "commitlint.config") for end in CONFIGS),
+        ),
+        "git runs what it names",
+    ),
+    ".gitconfig": GIT,
+    **dict.fromkeys(
+        (".npmrc", ".pnpmfile.cjs", ".pnpmfile.mjs", "bunfig.toml", "binding.gyp"),
+        "npm and its kin run the programs that it names",
+    ),
+    **dict.fromkeys((".yarnrc", ".yarnrc.yml", ".pnp.cjs", ".pnp.loader.mjs"), "yarn runs the programs that it names"),
     "package.json": "npm and its kin run its scripts",
-    **dict.fromkeys(("sitecustomize.py", "usercustomize.py"), "Python runs it at every start"),
+    "composer.json": "composer runs its scripts",
+    **dict.fromkeys(("rust-toolchain", "rust-toolchain.toml"), "rustup runs the compiler that it names"),
+    **dict.fromkeys(
+        ("gradle.properties", "gradle-wrapper.properties", ".sbtopts", ".jvmopts", "ansible.cfg"),
+        "the build starts what it names",
+    ),
+    **dict.fromkeys(
+        ("flake.nix", "shell.nix", "devenv.nix", "devbox.json"),
+        "direnv runs it when you enter the folder, if .envrc uses it",
+    ),
     "conftest.py": "pytest runs it",
+    **dict.fromkeys((".pdbrc", ".ghci", ".ocamlinit", ".octaverc", ".iex.exs"), "the interpreter runs it at its start"),
+    **dict.fromkeys(
+        (f"jupyter{name}_config{end}" for name in ("", "_server", "_notebook", "_lab") for end in (".py", ".json")),
+        "Jupyter runs it at its start",
+    ),
     **dict.fromkeys(
         (
             ".profile",
@@ -74,6 +127,10 @@ FILES = {
             ".bash_login",
             ".bash_logout",
             ".bash_aliases",
+            ".bash_completion",
+            ".xprofile",
+            ".xinitrc",
+            ".autoenv.zsh",
             ".kshrc",
             ".login",
             ".cshrc",
@@ -82,17 +139,40 @@ FILES = {
     ),
     **dict.fromkeys((".zshenv", ".zprofile", ".zshrc", ".zlogin", ".zlogout"), "the shell runs it at its start"),
     ".devcontainer.json": "the editor runs its commands",
-    **dict.fromkeys((".vimrc", ".exrc", ".nvimrc", ".nvim.lua", ".gvimrc", ".dir-locals.el"), "the editor runs it"),
+    **dict.fromkeys(
+        (".vimrc", ".exrc", ".nvimrc", ".nvim.lua", ".gvimrc", ".lvimrc", ".emacs", ".dir-locals.el"),
+        "the editor runs it",
+    ),
     **dict.fromkeys((".gdbinit", ".lldbinit"), "the debugger runs it at its start"),
     **dict.fromkeys((".rprofile", ".irbrc", ".pryrc"), "the interpreter runs it at its start"),
     ".bazelrc": "bazel runs the programs that it names",
-    ".mcp.json": "agents start the servers that it names",
     **dict.fromkeys(
-        (".gitlab-ci.yml", ".travis.yml", "jenkinsfile", "azure-pipelines.yml", ".drone.yml"),
+        (".mcp.json", "opencode.json", "opencode.jsonc", "crush.json", ".crush.json", ".aider.conf.yml"),
+        "agents start the programs that it names",
+    ),
+    **dict.fromkeys(
+        (
+            ".gitlab-ci.yml",
+            ".travis.yml",
+            "jenkinsfile",
+            "azure-pipelines.yml",
+            ".drone.yml",
+            ".woodpecker.yml",
+            ".woodpecker.yaml",
+            ".cirrus.yml",
+            "bitbucket-pipelines.yml",
+            "appveyor.yml",
+            ".appveyor.yml",
+            "cloudbuild.yaml",
+            "buildspec.yml",
+            ".build.yml",
+        ),
         "a server runs it, with the secrets of the repository",
     ),
 }
 """Why writing a file of this name asks. In small letters: some file systems ignore case."""
+STEMS = {"sitecustomize": "Python runs it at every start", "usercustomize": "Python runs it at every start"}
+"""Why writing a file whose name begins so asks: also byte code, and a library."""
 ENDINGS = {
     ".pth": "Python runs it at every start, in a folder of packages",
     ".code-workspace": "the editor runs its tasks and uses the programs that its settings name",
@@ -108,6 +188,12 @@ DATA = ("objects", "refs", "logs", "lfs")
 """Folders of a repository that only git itself reads."""
 LINK = b"link to "
 MOST_BYTES = 1_000_000
+INCLUDED, HOOKS = "include of ", "hooks in "
+_ONLY_DATA = re.compile(r"^alias\.|file$|template$")
+"""Keys of a configuration whose values name no program that git starts by itself."""
+MOST_NAMED = 1_000
+"""Files of one folder that a configuration of git names."""
+_WORDS = re.compile(r"[\s=,;|&<>()\"'`]+")
 
 
 def reason_of(path: str) -> str | None:
@@ -118,7 +204,9 @@ def reason_of(path: str) -> str | None:
         if f"/{folder}/" in within:
             return reason
     name = folded.rpartition("/")[2]
-    return FILES.get(name) or ENDINGS.get(os.path.splitext(name)[1])
+    if re.fullmatch(r"\.?mise(\.[\w-]+)*\.toml", name) or within.endswith("/mise/config.toml/"):
+        return FILES["mise.toml"]
+    return FILES.get(name) or STEMS.get(name.partition(".")[0]) or ENDINGS.get(os.path.splitext(name)[1])
 
 
 def part_that_runs(path: str, data: bytes) -> bytes:
@@ -128,7 +216,7 @@ def part_that_runs(path: str, data: bytes) -> bytes:
         path: of a file for which `reason_of` has a reason.
         data: its content.
     """
-    if path.casefold().rpartition("/")[2] != "package.json":
+    if path.casefold().rpartition("/")[2] not in ("package.json", "composer.json"):
         return data
     try:
         package: object = json.loads(data or b"{}")
@@ -165,7 +253,7 @@ def survey(root: str) -> dict[str, Found]:
     """
     found: dict[str, Found] = {}
     folders: list[tuple[str, bool]] = [("", False)]
-    hooks: set[str] = set()
+    named: set[str] = set()
     while folders:
         folder, inside = folders.pop()
         entries = _entries(f"{root}/{folder}")
@@ -184,11 +272,17 @@ def survey(root: str) -> dict[str, Found]:
                 if what is not None and within and _is_looked_at(root, entry.path):
                     folders.append((path, within))
             else:
-                what = _of_git(root, folder, entry, hooks) if within or entry.name == ".git" else _of(entry, path)
+                what = _of_git(root, folder, entry, named) if within or entry.name == ".git" else _of(entry, path)
             if what is not None:
                 found[path] = what
-    for place in hooks:
-        found |= dict(_hooks(root, place))
+    seen: set[str] = set()
+    while named - seen:
+        place = (named - seen).pop()
+        seen.add(place)
+        for path, known in _files(root, place):
+            found[path] = known
+            if place.startswith(INCLUDED) and known.content is not None:
+                named |= {*_named_by(root, os.path.dirname(path), _lines(root, path, known.content))}
     return found
 
 
@@ -267,7 +361,7 @@ def _content(place: str) -> bytes:
         return b""
 
 
-def _of_git(root: str, folder: str, entry: os.DirEntry[str], hooks: set[str]) -> Found | None:
+def _of_git(root: str, folder: str, entry: os.DirEntry[str], named: set[str]) -> Found | None:
     """Return what of a file of git runs: hooks, and what only a person writes into a configuration."""
     if entry.name not in OF_GIT and not _is_hook(folder, entry):
         return None
@@ -279,8 +373,8 @@ def _of_git(root: str, folder: str, entry: os.DirEntry[str], hooks: set[str]) ->
     if entry.name == ".git":
         part = "" if _leads_inside(root, folder, text) else text
     elif entry.name in ("config", "config.worktree"):
-        lines = lines_that_run(text, lambda value: _is_inside(root, os.path.join(root, folder, value)))
-        hooks |= {value for line in lines if (value := _hooks_path(line))}
+        lines = _lines(root, os.path.join(folder, entry.name), known.content)
+        named |= {*_named_by(root, folder, lines)}
         part = "\n".join(lines)
     elif entry.name == "commondir":
         # As git writes it for a worktree. It leads to a folder that is looked at, whatever its name.
@@ -324,16 +418,39 @@ def _is_inside(root: str, path: str) -> bool:
     return real == top or real.startswith(f"{top}/")
 
 
-def _hooks_path(line: str) -> str:
-    match = re.match(r"core\.hookspath = (.*)", line, re.I)
-    return match[1].strip("\"'/ ") if match and not match[1].startswith(("/", "~")) else ""
+def _lines(root: str, path: str, content: bytes) -> list[str]:
+    folder, text = os.path.dirname(path), content.decode("utf-8", "surrogateescape")
+    return lines_that_run(text, lambda value: _is_inside(root, os.path.join(root, folder, value)))
 
 
-def _hooks(root: str, place: str) -> Iterator[tuple[str, Found]]:
-    """Yield the files of a folder of hooks that a configuration names."""
-    for folder, _, names in os.walk(os.path.join(root, place)):
-        for name in names:
+def _named_by(root: str, folder: str, lines: Iterable[str]) -> Iterator[str]:
+    """Yield what lines of a configuration name below the root: hooks, programs, and files that they include.
+
+    Git looks for programs and hooks from the top of the worktree, and for what it includes beside the configuration.
+    """
+    top = os.path.dirname(folder) if folder.rpartition("/")[2] == ".git" else folder
+    for line in lines:
+        key, _, value = line.partition(" = ")
+        if _ONLY_DATA.search(key):
+            continue
+        value = value.strip().strip("\"'!")
+        mark = INCLUDED if key.startswith("include") else HOOKS if key == "core.hookspath" else ""
+        for word in dict.fromkeys((value, *_WORDS.split(value))):
+            for base in dict.fromkeys((top, folder)) if word and "\0" not in word else ():
+                place = os.path.normpath(os.path.join(root, base, word))
+                if place.startswith(f"{root}/"):
+                    yield mark + os.path.relpath(place, root)
+
+
+def _files(root: str, place: str) -> Iterator[tuple[str, Found]]:
+    """Yield a file that a configuration names, or the hooks of a folder."""
+    top = os.path.join(root, place.removeprefix(INCLUDED).removeprefix(HOOKS))
+    is_folder = os.path.isdir(top) and not os.path.islink(top)
+    if is_folder and not place.startswith(HOOKS):
+        return
+    for folder, _, names in os.walk(top) if is_folder else [(os.path.dirname(top), [], [os.path.basename(top)])]:
+        for name in names[:MOST_NAMED]:
             path = os.path.relpath(os.path.join(folder, name), root)
-            known = _read(os.path.join(folder, name), path, GIT)
-            if known is not None:
+            known = _read(os.path.join(folder, name), "", GIT)
+            if known is not None and os.path.lexists(f"{root}/{path}"):
                 yield path, known
