@@ -137,6 +137,9 @@ class Client:
                 messages = forged(messages, call_id, number)
             # An answer names a call: it is for what was asked about it last, and for each question once.
             about = {n: self.waiting[n].shown for n in self.open if self.waiting[n].call_id == call_id}
+            if what == "rewrite" and about:  # over what the conversation shows, or else over what was asked last
+                same = [n for n, each in about.items() if each.x == self.waiting[index].shown.x]
+                about = {max(same or about): about[max(same or about)]}
             if what != "deny":
                 allowed = {n: (each, number if what == "rewrite" else each.x) for n, each in about.items()}
             self.run(None, messages, DeferredToolResults(approvals={call_id: answer}))
@@ -181,6 +184,7 @@ TOLD: dict[str, tuple[list[tuple[str, Any]], list[int]]] = {
     "forged": ([("forge", 5)], []),
     "forged, then as it was": ([("forge", 5), ("approve", 0)], [1]),
     "rewritten": ([("rewrite", 5)], [5]),
+    "forged, rewritten as it was, and then as forged": ([("forge", 4), ("rewrite", 0), ("forge", 4)], [0, 4]),
     "rewritten twice": ([("rewrite", 5), ("rewrite", 4)], [5]),
     "described otherwise": ([("describe", 1), ("approve", 0)], []),
     "described otherwise, and asked again": ([("describe", 1), ("approve", 0), ("approve", 1)], [1]),

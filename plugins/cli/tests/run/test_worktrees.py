@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deep_cli.failure import Failure
+from deep_cli.run.rules import rules_of
 from deep_cli.run.worktrees import add_worktree, diff_of, drop, find_worktree, list_worktrees, merge, summary
+from deep_sessions import folder_owner
 
 from plugins.cli.tests.chat_terminal import CTRL_D, Terminal
 from tests.stubs import Call, OpenAIStub, Script
@@ -126,6 +129,31 @@ def test_a_task_works_in_its_worktree_until_it_is_merged(deep: Any) -> None:
     assert deep("worktree", "list").ok().out.startswith("no worktrees")
     both = deep("run", "x", "--worktree", "--session", "s")
     assert both.code == 2
+
+
+@pytest.mark.slow
+def test_a_worktree_is_a_folder_of_its_own(deep: Any) -> None:
+    (deep.work / "deep.toml").write_text("[agent.interrupt_on]\nexecute = false\n")
+    begin(deep.work)
+    deep("config", "trust", "--yes").ok()
+
+    def run(*words: str) -> Any:
+        with OpenAIStub(Script(Call("execute", {"command": "touch ran"}), "Done.")) as stub:
+            return deep("run", "Do it.", *MODEL, *words, env=stub.env)
+
+    assert run().code == 0
+    assert (deep.work / "ran").exists()
+    done = run("--worktree")
+    assert done.code == 3, "its copy of the file is not trusted"
+    [name] = {line.split()[1].rstrip(":") for line in done.err.splitlines() if line.startswith("worktree ")}
+    [made] = (deep.environment.home / ".local" / "share" / "deep" / "worktrees").iterdir()
+    assert name in made.name
+    assert not (made / "ran").exists()
+    sessions = json.loads(deep("sessions", "list", "--json").ok().out)["sessions"]
+    assert {each["owner"] for each in sessions} == {folder_owner(str(place.resolve())) for place in (deep.work, made)}
+    main, own = rules_of(str(deep.work)), rules_of(str(made.resolve()))
+    assert main.file != own.file
+    assert own.can_keep
 
 
 @pytest.mark.slow

@@ -129,8 +129,8 @@ def run_command(
     ):
         answer = None if output == "json" else stdout
         screen = TerminalReporter(answer, verbose=verbose(ctx), quiet=quiet, agent=agent_name)
-        screen.rules = None if screen.ask is None else rules_of(os.path.realpath(Path.cwd()))
         with screen.open(), _in_worktree(screen, wanted=worktree) as folder:
+            screen.rules = None if screen.ask is None else rules_of(os.path.realpath(folder or Path.cwd()))
             plugins: Any = load_plugin_files(plugin_files)
             report = run_task(
                 task,
