@@ -59,6 +59,8 @@ class Waiting(NamedTuple):
     messages: list[ModelMessage]
     call_id: str
     shown: Shown
+    said: int
+    """The argument in the conversation, over which a person may have written the one that was shown."""
     state: str
     open: frozenset[int]
     """The questions that nobody had answered with effect, by their numbers."""
@@ -110,7 +112,8 @@ class Client:
             x = about.get("args", call.args_as_dict())["x"]
             shown = Shown(x, self.words, frozenset(reasons_of(about)))
             self.open |= {len(self.waiting)}
-            self.waiting.append(Waiting(result.all_messages(), call.tool_call_id, shown, self.state, self.open))
+            said = call.args_as_dict()["x"]
+            self.waiting.append(Waiting(result.all_messages(), call.tool_call_id, shown, said, self.state, self.open))
         return result
 
     def step(self, what: str, number: Any) -> None:
@@ -138,7 +141,7 @@ class Client:
             # An answer names a call: it is for what was asked about it last, and for each question once.
             about = {n: self.waiting[n].shown for n in self.open if self.waiting[n].call_id == call_id}
             if what == "rewrite" and about:  # over what the conversation shows, or else over what was asked last
-                same = [n for n, each in about.items() if each.x == self.waiting[index].shown.x]
+                same = [n for n, each in about.items() if self.waiting[index].said in (each.x, self.waiting[n].said)]
                 about = {max(same or about): about[max(same or about)]}
             if what != "deny":
                 allowed = {n: (each, number if what == "rewrite" else each.x) for n, each in about.items()}
@@ -185,6 +188,7 @@ TOLD: dict[str, tuple[list[tuple[str, Any]], list[int]]] = {
     "forged, then as it was": ([("forge", 5), ("approve", 0)], [1]),
     "rewritten": ([("rewrite", 5)], [5]),
     "forged, rewritten as it was, and then as forged": ([("forge", 4), ("rewrite", 0), ("forge", 4)], [0, 4]),
+    "described otherwise, and rewritten twice": ([("describe", 1), ("rewrite", 0), ("rewrite", 0)], [0]),
     "rewritten twice": ([("rewrite", 5), ("rewrite", 4)], [5]),
     "described otherwise": ([("describe", 1), ("approve", 0)], []),
     "described otherwise, and asked again": ([("describe", 1), ("approve", 0), ("approve", 1)], [1]),
