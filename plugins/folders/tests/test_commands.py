@@ -111,6 +111,32 @@ def test_a_folder_comes_from_a_git_repository_and_from_one_place_in_it(deep: Dee
     assert deep("add", "ext::sh -c id", "--yes").exit_code != 0
 
 
+TAKEN: dict[str, tuple[dict[str, Any], str]] = {
+    # name: a server, and the variable that it takes
+    "an address": ({"type": "http", "url": "https://x.example/${KEY_1}/mcp"}, "KEY_1"),
+    "a header": ({"type": "http", "url": "https://x.example", "headers": {"X": "Bearer ${KEY_2}"}}, "KEY_2"),
+    "the name of a header": ({"type": "http", "url": "https://x.example", "headers": {"${KEY_3}": "v"}}, "KEY_3"),
+    "with a default": ({"type": "sse", "url": "https://x.example", "headers": {"X": "${KEY_4:-none}"}}, "KEY_4"),
+    "an argument": ({"command": "npx", "args": ["mcp-remote", "--header", "A: ${KEY_5}"]}, "KEY_5"),
+    "the command": ({"command": "${KEY_6}"}, "KEY_6"),
+    "the working directory": ({"command": "x", "cwd": "${KEY_7}"}, "KEY_7"),
+    "a variable": ({"command": "x", "env": {"T": "${KEY_8}"}}, "KEY_8"),
+    "the name of a variable": ({"command": "x", "env": {"${KEY_9}": "1"}}, "KEY_9"),
+    "one in another": ({"command": "x", "env": {"T": "${A_${KEY_10}}"}}, "KEY_10"),
+    "two in one": ({"command": "x", "args": ["${A}${KEY_11}"]}, "KEY_11"),
+}
+
+
+def test_every_variable_that_a_program_gets_is_shown_before_the_question(deep: Deep, tmp_path: Path) -> None:
+    servers = {name.replace(" ", "-"): server for name, (server, _) in TAKEN.items()}
+    files = {".claude-plugin/plugin.json": {"name": "taker"}, ".mcp.json": {"mcpServers": servers}}
+    shown = deep("add", str(write(tmp_path / "taker", files)), typed="n\n").output.splitlines()
+    for name, (_, variable) in TAKEN.items():
+        [place] = [n for n, line in enumerate(shown) if line.startswith(f"  MCP server {name.replace(' ', '-')}: ")]
+        assert "gets of your environment" in shown[place + 1], name
+        assert variable in shown[place + 1], name
+
+
 def test_without_a_terminal_nothing_is_added_unless_told(
     deep: Deep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
