@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deep_mcp import FoundServer, find_servers
+from deep_mcp.connection import Connection, Limits, ServerFailed
 from deep_mcp.places import find_files, user_mcp_file
 from deep_mcp.servers import read_server
+from deep_mcp.store import Store
 from deep_mcp.variables import UnsetVariable, expand, variables_in
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,6 +80,37 @@ def test_keys_of_other_programs_are_ignored_in_files_and_those_that_widen_never_
     assert found.config is not None
     assert (found.config.trust_annotations, found.config.prefix) == (None, None)
     assert "autoApprove" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("entry", "takes"),
+    [
+        ({"url": "https://x.example"}, True),
+        ({"url": "https://x.example", "headers": {"X-Trace": "1"}}, True),
+        ({"url": "https://x.example", "headers": {"authorization": "Bearer x"}}, False),
+        ({"command": "x"}, False),
+    ],
+)
+def test_a_server_at_an_address_takes_a_login_unless_its_entry_has_one(entry: dict[str, Any], takes: bool) -> None:
+    config = read_server("s", entry, "test").config
+    assert config is not None
+    assert config.takes_login is takes
+
+
+@pytest.mark.anyio
+async def test_a_server_that_does_not_start_is_tried_again_after_pauses_that_double(tmp_path: Path) -> None:
+    config = read_server("s", {"command": str(tmp_path / "none")}, "test").config
+    assert config is not None
+    connection = Connection(config, Limits(), Store(lambda: tmp_path, lambda: tmp_path), logging.getLogger("test"))
+    now = 0.0
+    connection.clock = lambda: now
+    for pause in (1, 2, 4, 8, 16, 32, 60, 60):
+        with pytest.raises(ServerFailed):
+            await connection.list_tools()
+        with pytest.raises(ServerFailed, match=f"the next attempt is possible in {pause} s"):
+            await connection.list_tools()
+        now += pause
+        assert connection.can_start
 
 
 def test_a_disabled_server_is_listed_and_needs_no_variables() -> None:
