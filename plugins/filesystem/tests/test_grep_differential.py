@@ -158,6 +158,7 @@ def test_large_files_are_left_out(tmp_path: Path, new_session: Any, monkeypatch:
     monkeypatch.setattr(beside, "FEW_FILES", few)
     for name, size in {"below": 999, "at": 1000, "above": 1001}.items():
         (tmp_path / name).write_bytes(b"foo\n".ljust(size, b"x"))
+    (tmp_path / "image").write_bytes(b"\0".ljust(2000, b"x"))
 
     async def grep(*, with_ripgrep: bool) -> str:
         session = new_session(Workspace(local_backend(tmp_path)), ripgrep=with_ripgrep, grep_bytes=1000)
@@ -165,7 +166,7 @@ def test_large_files_are_left_out(tmp_path: Path, new_session: Any, monkeypatch:
 
     found = anyio.run(lambda: grep(with_ripgrep=True))
     assert found == anyio.run(lambda: grep(with_ripgrep=False))
-    assert found.split("\n")[-3:] == ["at", "below", "[Not searched: 1 too large file]"]
+    assert found.split("\n")[-3:] == ["at", "below", "[Not searched: 1 binary file; 1 too large file]"]
 
 
 @pytest.fixture(scope="module")

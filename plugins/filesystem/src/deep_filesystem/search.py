@@ -200,7 +200,9 @@ def search_folders(
                 left.unreadable.append(absolute)
                 continue
             if size > request.max_bytes:
-                left.large += 1
+                is_large = data is None or not is_binary(data)
+                left.large += is_large
+                left.binary += not is_large
                 continue
             if data is not None and _has_none(request, data):
                 left.binary += b"\0" in data
