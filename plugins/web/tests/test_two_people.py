@@ -52,7 +52,7 @@ class Here:
     def __init__(self, web: WebProcess) -> None:
         self._web = web
 
-    def attach(self, terminal: int, *arguments: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    def attach(self, terminal: int, *arguments: str, env: dict[str, str]) -> Any:
         command = [sys.executable, "-P", "-m", "deep_cli", *arguments, *self._web.agent]
         streams: dict[str, Any] = {"stdin": terminal, "stdout": terminal, "stderr": terminal}
         variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **env}
@@ -65,6 +65,7 @@ class TwoPeople:
     def __init__(self, chat: Terminal, tab: Tab, gate: Path, draw: random.Random) -> None:
         self._chat, self._tab, self._gate, self._draw = chat, tab, gate, draw
         self._count = 0
+        self._is_cut = False
         self.did: list[str] = []
 
     def step(self) -> None:
@@ -123,8 +124,15 @@ class TwoPeople:
         last = f"word-{self._count}"
         held = "if (!document.getElementById('held').hidden) document.getElementById('go-on').click()"
         self._tab.until(lambda: (self._tab.js(held), self._calm(), self._tab_says(last))[1:] == (True, True), last)
-        both = lambda: self._read() and self.page() == self.terminal()  # noqa: E731
-        self._tab.until(both, lambda: f"{self.did}\npage: {self.page()}\nterminal: {self.terminal()}")
+        self._tab.until(
+            lambda: self._read() and self.is_same(),
+            lambda: f"{self.did}\npage: {self.page()}\nterminal: {self.terminal()}",
+        )
+
+    def is_same(self) -> bool:
+        """Whether both show the same; the terminal shows a conversation anew from its last messages."""
+        page, terminal = self.page(), self.terminal()
+        return page[-len(terminal) :] == terminal if self._is_cut else page == terminal
 
     def _calm(self) -> bool:
         return self._tab.js("return document.body.dataset.status") == "idle" and not self._tab.texts("#queue li")
@@ -144,6 +152,7 @@ class TwoPeople:
     def terminal(self) -> list[str]:
         """The same of the terminal: what its sentences took back is not there."""
         turns: list[list[str]] = []
+        self._is_cut = False
         for line in self._chat.lines:
             if found := re.fullmatch(r"> ((?:say|hold) .*)", line):
                 turns.append([found[1]])
@@ -151,6 +160,8 @@ class TwoPeople:
                 turns[-1].append(found[1])
             elif "the conversation, which is now:" in line:
                 turns.clear()
+            elif re.fullmatch(r"  … \d+ messages before", line):
+                self._is_cut = True
             elif re.search(r"The conversation is as it was before|your message is the next one", line):
                 turns.pop()
         return [" ".join(text.split()) for turn in turns for text in turn]

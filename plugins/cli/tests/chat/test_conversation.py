@@ -738,6 +738,23 @@ def test_the_model_can_be_changed_and_one_that_is_not_there_changes_nothing(chat
 
 
 @pytest.mark.slow
+def test_a_model_that_nobody_knows_is_taken_only_if_the_user_says_so(deep: Any) -> None:
+    keys = {"ANTHROPIC_API_KEY": "x", "OPENAI_API_KEY": "x"}
+    with Terminal(deep, "chat", "--model", "openai-chat:gpt-5.2", env=keys) as terminal:
+        terminal.say("/model anthropic:cluade-sonnet")
+        terminal.expect("is no model that Pydantic AI knows. Did you mean")
+        terminal.expect("Use it? y/n")
+        terminal.type("n\r")
+        terminal.expect("The model is still openai-chat:gpt-5.2.")
+        terminal.say("/model anthropic:claude-next-9")  # one that came after this release, perhaps
+        terminal.see("ready · ask · anthropic:claude-next-9")
+        terminal.say("/model anthropic:cluade-sonnet")
+        terminal.expect("Use it? y/n")
+        terminal.type("y\r")
+        terminal.see("ready · ask · anthropic:cluade-sonnet")
+
+
+@pytest.mark.slow
 def test_commands_are_few_and_a_misspelt_one_is_not_sent(chat: Any) -> None:
     with OpenAIStub(Script("one", "two")) as stub, chat(stub) as terminal:
         terminal.say("/hlep")

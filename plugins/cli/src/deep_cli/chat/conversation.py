@@ -47,7 +47,7 @@ from .stored import ChatRuns, StoredChat, check_agent, find_chat
 
 if TYPE_CHECKING:
     from deep_sessions import Compacted, Outcome
-    from pydantic_ai import DeferredToolRequests
+    from pydantic_ai import DeferredToolRequests, RunContext
     from pydantic_ai.tools import DeferredToolResults
     from pydantic_ai.workspaces import WorkspaceBackend
 
@@ -141,6 +141,8 @@ class Chat:
         self._posts: set[asyncio.Future[None]] = set()
         self._entry = -1
         """The last entry of the journal at which `catch_up` looked."""
+        self._said: list[str] = []
+        """The messages of the turn under way, as the screen shows them."""
         self._has_left = False
         """Whether a message was left for another interface, which may not have taken it."""
         self._approver = Approver(approve, None, screen.decided, screen.rules)
@@ -222,14 +224,18 @@ class Chat:
     async def _turn(self, prompt: Message | None, how: Literal["", "again", "next"]) -> End:
         # What was unfinished belongs to this turn.
         before = len(self.stored.messages) if prompt is not None else 0
-        self._was_run, outcome = True, None
+        shown = [as_seen(part) for part in shown_parts(self.stored.messages)]
+        self._said = [] if prompt is None else [text_of(prompt)]
+        self._was_run, outcome, is_next = True, None, how == "next"
+        if self._has_left and prompt is not None and await self._waits():
+            return await self._leave_message(prompt)
         self._screen.waiting()
         if prompt is not None or how == "next":
             self.log.begin(await self._runs.entry(self.stored))
         try:
             runs, chat = self._runs, self.stored
-            unfinished = partial({"": runs.resume, "again": runs.retry, "next": runs.next}[how], chat)
-            step = unfinished if prompt is None else partial(runs.send, chat, prompt)
+            ways = {"": partial(runs.resume, chat), "again": partial(runs.retry, chat), "next": self._run_next}
+            step = ways[how] if prompt is None else partial(runs.send, chat, prompt)
             while True:
                 outcome = await self._run(step)
                 while outcome.status == "awaiting" and outcome.requests is not None:
@@ -238,11 +244,9 @@ class Chat:
                     outcome = await self._run(partial(runs.answer, chat, outcome.requests.approval, results))
                 if self._posts:  # what was typed as the run ended is the next message
                     await asyncio.wait(self._posts)
-                message = await runs.next_message(chat) if outcome.status == "completed" else None
-                if message is None:
+                if outcome.status != "completed" or not await self._waits():
                     break
-                self._tell_message(message)
-                step = partial(runs.next, chat)
+                step, is_next = self._run_next, True
         except Stopped:  # at a question: the calls must not wait any more
             await self._attempt(self._runs.cancel(self.stored))
             return await self._end_stopped(before)
@@ -255,6 +259,8 @@ class Chat:
         except Left:
             raise
         except Exception as error:  # noqa: BLE001 - the chat shows the error and continues
+            if is_next and isinstance(error, SessionBusy | NothingToResume):
+                return "done"  # another interface was faster
             if isinstance(error, SessionBusy) and prompt is not None and self._prompt is not None:
                 return await self._leave_message(prompt)
             if outcome is not None and not isinstance(error, AgentError):  # no question could be made of the calls
@@ -263,6 +269,7 @@ class Chat:
         finally:
             self._interrupts.over()
             self._screen.turn_over()
+            self._check_order(shown)
         if outcome.status == "aborted":
             return await self._end_stopped(before)
         if outcome.error is not None:
@@ -355,6 +362,7 @@ class Chat:
             self._screen.note(f"  steering: {one_line(message, 200)}")
 
     def _tell_message(self, message: str) -> None:
+        self._said.append(message)
         self._screen.answered()
         if message in self._own:
             self._own.remove(message)
@@ -372,8 +380,29 @@ class Chat:
 
     # -- other interfaces ----------------------------------------------------------------------------------------------
 
+    async def _waits(self) -> bool:
+        """Whether a message of any interface waits for its turn."""
+        return await self._runs.next_message(self.stored) is not None
+
+    async def _run_next(self, *, on_events: Any, **how: Any) -> Outcome:
+        """Run the message that waits, and show it once this interface has it."""
+        has_told = False
+
+        async def hear(ctx: RunContext[Any], events: Any) -> None:
+            nonlocal has_told
+            if not has_told:
+                has_told = True
+                self._tell_message(text_of(ctx.prompt or ""))
+            await on_events(ctx, events)
+
+        outcome = await self._runs.next(self.stored, on_events=hear, **how)
+        if not has_told:  # it failed at once
+            said = [text for kind, text in map(as_seen, shown_parts(outcome.messages)) if kind == "user-prompt"]
+            self._tell_message(said[-1] if said else "")
+        return outcome
+
     async def _leave_message(self, prompt: Message) -> End:
-        """Leave a message for the interface that runs the chat now."""
+        """Leave a message for the interface that runs the chat now, or for the next turn."""
         try:
             await self._runs.leave_message(self.stored, prompt)
         except AgentError as error:
@@ -388,12 +417,15 @@ class Chat:
         """Wait for the user, and show what other interfaces add. None: a message that was left here is to be run."""
         waiting = asyncio.ensure_future(wait)
         try:
-            while not waiting.done():
+            while True:
                 await asyncio.wait([waiting], timeout=WATCH)
+                is_left = False
                 with suppress(AgentError):  # the next turn says it
-                    if not waiting.done() and await self._catch_up() and not waiting.done():
-                        return None
-            return await waiting
+                    is_left = await self._catch_up()
+                if waiting.done():
+                    return waiting.result()
+                if is_left:
+                    return None
         finally:
             waiting.cancel()
 
@@ -410,13 +442,23 @@ class Chat:
                 if now[: len(before)] == before:
                     self._screen.added(chat.messages, len(before))
                 else:
-                    self._screen.note("  another interface changed the conversation, which is now:")
-                    self._screen.replay(chat.messages)
+                    self._show_anew()
             self._entry = entry
         if self._has_left:
-            self._has_left = await self._runs.next_message(chat) is not None
+            self._has_left = await self._waits()
             return self._has_left and await self._runs.is_idle(chat)
         return False
+
+    def _check_order(self, before: list[tuple[str, str]]) -> None:
+        """Show the conversation anew if another interface added something just before this turn."""
+        now = [as_seen(part) for part in shown_parts(self.stored.messages)][: len(before) + 1]
+        if self._said and now[:-1] == before and now[-1] != ("user-prompt", self._said[0]):
+            self.log.clear()
+            self._show_anew()
+
+    def _show_anew(self) -> None:
+        self._screen.note("  another interface changed the conversation, which is now:")
+        self._screen.replay(self.stored.messages)
 
     # -- other ends of a turn -----------------------------------------------------------------------------------------
 
