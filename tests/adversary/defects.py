@@ -68,6 +68,18 @@ DEFECTS: dict[str, Defect] = {
         "same = bool(self.identity)",
         ("test_approvals.py", "changed"),
     ),
+    "identity: a call has another call's name for clients over HTTP": Defect(
+        f"{WEB}/clients.py",
+        'args, call_path(_field(event, "call_id"))',
+        'args, _field(event, "call_id")',
+        ("test_call_ids.py", "over_http"),
+    ),
+    "identity: a rule about one file answers for others": Defect(
+        f"{SESSIONS}/rules.py",
+        'path.startswith(self.value) if self.value.endswith("/") else path == self.value',
+        "True",
+        ("test_approvals.py", "rule_about"),
+    ),
     "identity: what a server says of a tool changes unnoticed": Defect(
         f"{MCP}/store.py",
         "if known.get(t.name, t.digest) != t.digest)",
@@ -124,6 +136,18 @@ DEFECTS: dict[str, Defect] = {
         'or is_own or {"objects", "refs"} <= names',
         "or is_own",
         ("test_run_later.py", "nothing_that and shares"),
+    ),
+    "sandbox: what a configuration of git includes is not read": Defect(
+        f"{BACKENDS}/run_later.py",
+        'mark = INCLUDED if key.startswith("include") else HOOKS if',
+        "mark = HOOKS if",
+        ("test_run_later.py", "nothing_that and included"),
+    ),
+    "sandbox: programs that a configuration of git names are not compared": Defect(
+        f"{BACKENDS}/run_later.py",
+        '                if place.startswith(f"{root}/"):\n                    yield mark',
+        '                if mark and place.startswith(f"{root}/"):\n                    yield mark',
+        ("test_run_later.py", "nothing_that and named"),
     ),
     "sandbox: every configuration of git is harmless": Defect(
         f"{BACKENDS}/git_config.py",

@@ -128,6 +128,23 @@ def test_every_interface_shows_every_reason(root: Path, way: str, path: str) -> 
     assert all((reason.text or reason.kind) in heard.reason for reason in heard.reasons)
 
 
+OTHERS: dict[str, bool] = {
+    # another file: whether what was approved for `src/a.py`, or for its folder, is for it too
+    "src/a.py": True, "./src/a.py": True, "src/../src/a.py": True, "src/b.py": False, "a.py": False, "src/a.pyc": False,
+    "src": False, "SRC/a.py": False, "src/a.py/x": False, "../src/a.py": False, "to-hook": False, "src/to-a": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", OTHERS)
+def test_a_rule_about_one_file_is_for_no_other(root: Path, path: str, tmp_path: Path) -> None:
+    (root / "src" / "to-a").symlink_to("../notes.txt")
+    question = question_of(asked(root, "the option", "src/a.py"))
+    file, folder, _ = offers(question, str(root))
+    other = replace(question, args={**question.args, "path": path})
+    assert file.covers(other, str(root)) is OTHERS[path]
+    assert folder.covers(other, str(root)) is (OTHERS[path] or path in ("src/b.py", "src/a.pyc", "src/a.py/x"))
+
+
 @pytest.mark.parametrize("changed", ["description", "schema", "server", "name"])
 def test_a_tool_that_changed_is_covered_by_nothing_that_was_kept(root: Path, changed: str, tmp_path: Path) -> None:
     question = question_of(asked(root, "the option", "notes.txt"))

@@ -7,9 +7,10 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from deep_durable import Failed, Patience, Queue, Waits, enqueue, open_queue
+from deep_durable import Failed, Patience, Queue, Waits, enqueue, open_queue, rows
 from deep_sessions import open_store
 
 PATIENCE = Patience(first=10.0, most=600.0)
@@ -111,6 +112,31 @@ def test_a_session_that_takes_a_step_between_failures_is_not_set_aside(store: st
         assert (job.state, job.failures, job.error) == ("waiting", 4, "no such file")
 
     with_queue(store, work)
+
+
+def test_a_session_whose_handler_raises_waits_one_second_then_ten_and_is_set_aside(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    wait = rows.wait
+
+    def noted(run: Any, inputs: str, seconds: float = 0.0, **columns: Any) -> None:
+        pauses.append(seconds)
+        wait(run, inputs, seconds, **columns)
+
+    monkeypatch.setattr(rows, "wait", noted)
+
+    async def work(queue: Queue, worker: int) -> None:
+        for failures in (1, 2, 3):
+            while not await queue.claim(worker, 1):
+                await queue.enqueue("one")  # it ends the pause
+                await asyncio.sleep(0.1)
+            await queue.settle(worker, "one", Failed("no such file"), patience=PATIENCE)
+            (job,) = await queue.jobs()
+            assert (job.failures, job.state) == (failures, "set aside" if failures == 3 else "waiting")
+
+    with_queue(store, work)
+    assert pauses == [1.0, 10.0, 10.0]
 
 
 @pytest.mark.parametrize("payload", ["gASVIQAAAAAAAACMBXBvc2l4", "{}", "7", '""', "[" * 2000, '"one" ', ""])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -180,3 +181,19 @@ class Agent:
 def test_a_session_is_finished_when_nothing_waits_or_a_run_did_not_complete(agent: Agent, calls: list[str]) -> None:
     asyncio.run(finish(agent, "one"))
     assert agent.calls == calls
+
+
+def test_a_process_whose_event_loop_hangs_ends_with_75() -> None:
+    code = """
+import asyncio, time
+from deep_durable.exits import ends_when_hung
+
+async def main():
+    with ends_when_hung(asyncio.get_running_loop(), 0.2):
+        time.sleep(600)
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 75
+    assert "the event loop did nothing" in done.stderr
