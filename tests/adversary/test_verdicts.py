@@ -101,3 +101,31 @@ def test_an_answer_that_is_not_whole_denies(row: str, tmp_path: Path) -> None:
     long = "x" if row == "is late" else LONG  # more than a pipe holds
     verdict = asyncio.run(programs.check(_call(f"rm -rf x # {long}"), _Context()))  # type: ignore[arg-type]  # pyright: ignore
     assert (None if verdict is None else type(verdict)) is expected
+
+
+INLINE: dict[str, list[str]] = {
+    "a line": ["/bin/sh", "-c", "python3 -c 'import json; json.dumps(1)'"],
+    "a line with options": ["/bin/sh", "-c", "python3 -B -u -c 'import json'"],
+    "one option": ["/bin/sh", "-c", "python3 -Bc 'import json'"],
+    "a module": ["/bin/sh", "-c", "echo 1 | python3 -m json.tool"],
+    "what is read": ["/bin/sh", "-c", "echo 'import json' | python3 -"],
+    "a document": ["/bin/sh", "-c", "python3 <<E\nimport json\nE"],
+    "without a shell": ["python3", "-c", "import json"],
+}
+
+
+@pytest.mark.parametrize("row", INLINE)
+def test_a_guard_imports_no_file_of_the_workspace(row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, place = tmp_path.resolve() / "guard", tmp_path.resolve() / "work"
+    (root / "hooks").mkdir(parents=True)
+    (place / "json").mkdir(parents=True)
+    (place / "json.py").write_text("open('ran', 'w').close()", encoding="utf-8")
+    (place / "json" / "__init__.py").write_text("open('ran', 'w').close()", encoding="utf-8")
+    monkeypatch.chdir(place)
+    command, *args = INLINE[row]
+    hook = {"type": "command", "command": command, "args": args}
+    (root / "hooks" / "hooks.json").write_text(json.dumps({"hooks": {"PreToolUse": [{"hooks": [hook]}]}}))
+    programs = HookPrograms([read_claude_plugin(root, root / "data", "guard")], logging.getLogger("deep.folders"))
+    verdict = asyncio.run(programs.check(_call("ls"), _Context()))  # type: ignore[arg-type]  # pyright: ignore
+    assert not (place / "ran").exists()
+    assert verdict is None

@@ -55,6 +55,8 @@ _ONLY = re.compile(r"([A-Za-z]+)(?:\((.*)\))?", re.S)
 _NAMED = {"Bash": "command", "Edit": "file_path", "MultiEdit": "file_path", "Read": "file_path", "Write": "file_path"}
 """The tools that a hook's `if` can narrow, and the argument that it is about."""
 _COMPOUND = re.compile(r"[;&|<>`\n\r$(]")
+_INLINE = re.compile(r"\bpython[\d.]*[\"']?\s+(?:-[A-Za-z]+\s+)*(?:-[A-Za-z]*[cm]\b|-(?:\s|$)|<<)")
+"""Python without a script: its first place for imports is the working directory."""
 MOST_CALLS = 1_000
 """Calls that wait for their end. One that is cancelled has none."""
 CANNOT_RUN = (126, 127)
@@ -263,6 +265,8 @@ async def run_hook(seen: HookCall) -> tuple[int, str, str] | str:
         "CLAUDE_PROJECT_DIR": seen.place,
         **NO_BYTE_CODE,
     }
+    if _INLINE.search(" ".join([hook.command, *(hook.args or ())])):
+        environ["PYTHONSAFEPATH"] = "1"  # else its imports are files of the workspace, which the model writes
     try:
         folder.data.mkdir(parents=True, exist_ok=True)
         process = await asyncio.create_subprocess_exec(
