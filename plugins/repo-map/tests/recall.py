@@ -28,8 +28,8 @@ from deep_repo_map.sources import Limits, Sources, read_sources
 from pydantic_ai.workspaces import Workspace
 
 STOP = {
-    "and", "are", "but", "for", "from", "has", "have", "into", "its", "not", "one", "that", "the", "their", "them", "they",
-    "this", "too", "what", "when", "where", "which", "who", "with",
+    "and", "are", "but", "for", "from", "has", "have", "into", "its", "not", "one", "that", "the", "their", "them",
+    "they", "this", "too", "what", "when", "where", "which", "who", "with",
 }  # fmt: skip
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -148,16 +150,39 @@ async def test_broken_files_are_not_tried_again(draw: Draw, bad_worker: Path, mo
     assert "good_function" in text
 
 
-async def test_a_cancelled_call_leaves_no_process(bad_worker: Path) -> None:
-    used = Parsing(program=bad_worker, file_seconds=600)
-    with anyio.move_on_after(0.5):
-        async with used:
-            await used.parse("python", b"def good(): pass")
-            process = used._process
-            await used.parse("python", b"hang()")
-    assert process is not None
-    assert process.returncode is not None
-    assert used._process is None
+@pytest.mark.parametrize("how", ["scope", "task"])
+@pytest.mark.parametrize("steps", [1, 2, 5, 50])
+async def test_a_cancelled_call_leaves_no_process(monkeypatch: pytest.MonkeyPatch, steps: int, how: str) -> None:
+    workers: list[parsing.Worker] = []
+
+    class Watched(parsing.Worker):
+        def __init__(self, program: Path) -> None:
+            super().__init__(program)
+            workers.append(self)
+
+    monkeypatch.setattr(parsing, "Worker", Watched)
+
+    async def work() -> None:
+        async with Parsing(file_seconds=600) as used:
+            for number in range(100_000):
+                await used.parse("python", b"x = %d" % number)
+
+    task = asyncio.create_task(_until_cancelled(work, steps) if how == "scope" else work())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    if how == "task":
+        task.cancel()
+    await asyncio.wait([task])
+    assert workers
+    assert all(worker.process is None or worker.process.returncode is not None for worker in workers)
+
+
+async def _until_cancelled(work: Callable[[], Coroutine[Any, Any, None]], steps: int) -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(work)
+        for _ in range(steps):
+            await anyio.sleep(0)
+        group.cancel_scope.cancel()
 
 
 async def test_without_an_interpreter_files_are_listed(draw: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +196,7 @@ async def test_the_parser_sees_no_variable_of_this_process(monkeypatch: pytest.M
     program.write_text(
         "import json, os, sys\nsys.stdin.buffer.readline(); head = json.loads(sys.stdin.buffer.readline())\n"
         "names = sorted(os.environ)\n"
-        "print(json.dumps({'defined': [[name, 1, 0, ''] for name in names], 'used': {}}), flush=True)\n"
+        "print(json.dumps({'defined': [[name, 1, 0, ''] for name in names], 'used': {}, 'words': []}), flush=True)\n"
     )
     async with Parsing(program=program) as used:
         seen = await used.parse("python", b"")

@@ -6,22 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
-from anyio import (
-    BrokenResourceError,
-    ClosedResourceError,
-    DelimiterNotFound,
-    EndOfStream,
-    IncompleteRead,
-    fail_after,
-    open_process,
-)
-from anyio.abc import Process
-from anyio.streams.buffered import BufferedByteReceiveStream
+from anyio import fail_after, to_thread
 
 from .languages import LANGUAGES
 
@@ -59,16 +51,17 @@ class Parsed:
     Attributes:
         defined: its definitions, from its beginning on.
         used: the names in its code, and how often each.
+        words: the words of its names, comments and texts, in lower case.
         note: why it was not parsed; empty if it was.
     """
 
     defined: tuple[Definition, ...] = ()
     used: tuple[tuple[str, int], ...] = ()
+    words: frozenset[str] = frozenset()
     note: str = ""
 
 
 NOTHING = Parsed()
-_ENDED = (BrokenResourceError, ClosedResourceError, DelimiterNotFound, EndOfStream, IncompleteRead)
 _BROKEN = Parsed(note="that the parser gave up")
 _NO_GRAMMAR = Parsed(note="of which the grammar is not installed")
 
@@ -79,8 +72,7 @@ class Parsing:
     def __init__(self, *, file_seconds: float = FILE_SECONDS, program: Path = PROGRAM) -> None:
         self._seconds = file_seconds
         self._program = program
-        self._process: Process | None = None
-        self._answers: BufferedByteReceiveStream | None = None
+        self._worker: Worker | None = None
         self._starts = 0
 
     async def __aenter__(self) -> Parsing:
@@ -89,63 +81,101 @@ class Parsing:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._end()
+        self._end()
 
     async def parse(self, language: str, source: bytes) -> Parsed | None:
         """Parse a file; None if too many before it ended the process, or it cannot start."""
-        if self._process is None:
-            if self._starts >= MOST_STARTS:
+        if self._worker is None:
+            if self._starts >= MOST_STARTS or getattr(sys, "frozen", False) or not sys.executable:
                 return None
             self._starts += 1
-            try:
-                await self._start()
-            except (OSError, NotImplementedError):
-                self._starts = MOST_STARTS
-                return None
+            self._worker = Worker(self._program)
         try:
             with fail_after(self._seconds):
-                answer = await self._ask(language, source)
-        except (TimeoutError, ValueError, OSError, *_ENDED):
-            await self._end()
+                answer = await to_thread.run_sync(self._worker.ask, language, source, abandon_on_cancel=True)
+        except (TimeoutError, ValueError, OSError):
+            self._end()
             return _BROKEN
         return _parsed(answer)
 
-    async def _start(self) -> None:
-        if getattr(sys, "frozen", False) or not sys.executable:
-            raise OSError("an application without a Python interpreter")
-        # Isolated and without variables: neither code nor secrets of this process are within reach.
-        keep = {name: os.environ[name] for name in ("SYSTEMROOT", "LD_LIBRARY_PATH") if name in os.environ}
-        command = [sys.executable, "-I", "-X", "utf8", str(self._program)]
-        self._process = await open_process(
-            command, stderr=subprocess.DEVNULL, env=keep, cwd=Path(sys.executable).anchor
-        )
-        assert self._process.stdout is not None  # noqa: S101
-        self._answers = BufferedByteReceiveStream(self._process.stdout)
-        about = {
-            "path": [path for path in sys.path if os.path.isabs(path)],
-            "languages": {
-                name: [each.module, each.function, each.query, each.unread] for name, each in LANGUAGES.items()
-            },
-        }
-        await self._send(json.dumps(about).encode() + b"\n")
+    def _end(self) -> None:
+        if self._worker is not None:
+            self._worker.end()
+        self._worker = None
 
-    async def _send(self, data: bytes) -> None:
-        assert self._process is not None  # noqa: S101
-        assert self._process.stdin is not None  # noqa: S101
-        await self._process.stdin.send(data)
 
-    async def _ask(self, language: str, source: bytes) -> Any:
-        assert self._answers is not None  # noqa: S101
-        await self._send(json.dumps({"language": language, "size": len(source)}).encode() + b"\n" + source)
-        return json.loads(await self._answers.receive_until(b"\n", MOST_ANSWER))
+class Worker:
+    """One process. Threads ask it; `end` ends it from another thread, and they get an error.
 
-    async def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        if process.returncode is None:
+    It is no process of the event loop, because a cancelled start would leave that one to nobody.
+
+    Attributes:
+        process: once it was asked.
+    """
+
+    def __init__(self, program: Path) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self._program = program
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def ask(self, language: str, source: bytes) -> Any:
+        """Return the answer to a file.
+
+        Raises:
+            OSError, ValueError: the process cannot start, or ended before it answered.
+        """
+        stdin, stdout = self._pipes()
+        stdin.write(json.dumps({"language": language, "size": len(source)}).encode() + b"\n" + source)
+        stdin.flush()
+        return json.loads(stdout.readline(MOST_ANSWER))
+
+    def end(self) -> None:
+        """End it."""
+        with self._lock:
+            self._ended = True
+            process = self.process
+        if process is not None:
             process.kill()
-        await process.aclose()
+            process.wait()
+            # A thread that still asks holds the pipes until it sees that they are broken.
+            for pipe in (process.stdin, process.stdout):
+                with suppress(OSError):
+                    _opened(pipe).close()
+
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        with self._lock:
+            if self._ended:
+                raise OSError("it has ended")
+            new = self.process is None
+            process = self.process = self.process or self._start()
+        stdin, stdout = _opened(process.stdin), _opened(process.stdout)
+        if new:
+            about = {
+                "path": [path for path in sys.path if os.path.isabs(path)],
+                "languages": {
+                    name: [each.module, each.function, each.query, each.unread] for name, each in LANGUAGES.items()
+                },
+            }
+            stdin.write(json.dumps(about).encode() + b"\n")
+        return stdin, stdout
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # Isolated and without variables: neither code nor secrets of this process are within reach.
+        return subprocess.Popen(
+            [sys.executable, "-I", "-X", "utf8", str(self._program)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in ("SYSTEMROOT", "LD_LIBRARY_PATH") if name in os.environ},
+            cwd=Path(sys.executable).anchor,
+        )
+
+
+def _opened(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise OSError("the process that parses has no pipes")
+    return pipe
 
 
 def _parsed(answer: dict[str, Any] | None) -> Parsed:
@@ -155,4 +185,5 @@ def _parsed(answer: dict[str, Any] | None) -> Parsed:
     return Parsed(
         tuple(Definition(sys.intern(name), *rest) for name, *rest in answer["defined"]),
         tuple((sys.intern(name), times) for name, times in answer["used"].items()),
+        frozenset(map(sys.intern, answer["words"])),
     )

@@ -26,7 +26,11 @@ MOST_DEFINERS = 12
 COMMON, FAR = 0.2, 0.1
 """Weight of the use of a name of one plain word, as variables are named, too; and of a use in a file that names neither
 the file with the definition nor its folder, where a plain word counts nothing."""
-CROWD, AGAIN = 0.5, 3.0
+NAMED, SAID = 4.0, 0.4
+"""How much the exact name counts against its words; and a word that a file says against one in what it defines."""
+MOST_NAMES = 3
+"""A longer focus is the words of a task, not names of which to list the users."""
+CROWD, AGAIN = 3.0, 3.0
 """How much each further definition of one file stands back, and how much each further one of the same name."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 
@@ -73,7 +77,7 @@ def rank(files: Mapping[str, Parsed], focus: Sequence[str] = ()) -> Ranked:
     for number, parsed in enumerate(files.values()):
         for each in parsed.defined:
             definers[each.name].add(number)
-    wanted = _Wanted(focus, paths, definers)
+    wanted = _Wanted(focus, files, definers)
     uses = [*_uses(files, definers, wanted)]
     starts = _starts(files, definers, wanted)
     out = [0.0] * len(paths)
@@ -84,69 +88,100 @@ def rank(files: Mapping[str, Parsed], focus: Sequence[str] = ()) -> Ranked:
     for use in uses:
         flows[use.definer, use.name] += weights[use.user] * use.weight / out[use.user]
     entries = _entries(files, weights, flows, wanted)
-    users = {
-        name: sorted(
-            (path for number, path in enumerate(paths) if number not in definers[name] and _has(files[path], name)),
-            key=lambda path: -weights[wanted.numbers[path]],
-        )
-        for name in dict.fromkeys(focus)
-    }
+    users = {name: _users(name, files, definers, weights) for name in focus} if len(focus) <= MOST_NAMES else {}
     return Ranked(entries, {name: found for name, found in users.items() if found})
 
 
-def _has(parsed: Parsed, name: str) -> bool:
-    return any(used == name for used, _ in parsed.used)
+def _users(
+    name: str, files: Mapping[str, Parsed], definers: Mapping[str, set[int]], weights: Sequence[float]
+) -> Sequence[str]:
+    """Return the files that use a name and do not define it, the most important first."""
+    found = [
+        (-weights[number], path)
+        for number, (path, parsed) in enumerate(files.items())
+        if number not in definers.get(name, ()) and any(used == name for used, _ in parsed.used)
+    ]
+    return [path for _, path in sorted(found)]
 
 
 class _Wanted:
-    """How well names and paths match the focus: 0 for not at all. A rare match counts more."""
+    """How well names and files match the focus: 0 for not at all. A rare match counts more."""
 
-    def __init__(self, focus: Sequence[str], paths: Sequence[str], names: Iterable[str]) -> None:
-        self.numbers = {path: number for number, path in enumerate(paths)}
+    def __init__(self, focus: Sequence[str], files: Mapping[str, Parsed], definers: Mapping[str, set[int]]) -> None:
         self.names: dict[str, float] = defaultdict(float)
-        self.paths: dict[str, float] = defaultdict(float)
-        for term in dict.fromkeys(focus):
-            for found, among, match in ((self.names, names, _name_match), (self.paths, paths, _path_match)):
-                hits = {each: score for each in among if (score := match(term, each))}
-                total = sum(hits.values())
-                for each, score in hits.items():
-                    found[each] += score * math.log(1 + len(paths) / total)
+        self.files: dict[str, float] = defaultdict(float)
+        if not focus:
+            return
+        terms = [*dict.fromkeys(focus)]
+        self._match_names(terms, _Vocabulary(definers), len(files))
+        for term in terms:
+            if clean := term.strip("/"):
+                for path in files:
+                    if path == clean or path.startswith(f"{clean}/") or path.endswith(f"/{clean}"):
+                        self.files[path] += NAMED * math.log(1 + len(files))
+        self._match_words({word for term in terms for word in _words(term)}, files)
 
-    def __bool__(self) -> bool:
-        return bool(self.names or self.paths)
+    def _match_names(self, terms: Sequence[str], known: _Vocabulary, files: int) -> None:
+        for term in terms:
+            last = term.rpartition(".")[2]
+            hits = known.matches(term)
+            for name in known.spelled(last):
+                hits[name] = NAMED if name == last else NAMED / 2
+            total = sum(hits.values())
+            for name, score in hits.items():
+                self.names[name] += score * math.log(1 + files / total)
+
+    def _match_words(self, words: Iterable[str], files: Mapping[str, Parsed]) -> None:
+        titles = {path: {*_words(path)} for path in files}
+        for path, parsed in files.items():
+            for each in parsed.defined:
+                titles[path].update(_words(each.name))
+        known = set[str]().union(*titles.values(), *(parsed.words for parsed in files.values()))
+        for word in sorted(words):
+            alike = {other for other in known if _same(word, other)}
+            scores = {
+                path: 1.0 if not alike.isdisjoint(titles[path]) else SAID
+                for path, parsed in files.items()
+                if not (alike.isdisjoint(titles[path]) and alike.isdisjoint(parsed.words))
+            }
+            rare = math.log((1 + len(files)) / (1 + len(scores))) if scores else 0.0
+            for path, score in scores.items():
+                self.files[path] += score * rare
 
 
-@lru_cache(50_000)
+class _Vocabulary:
+    """Texts by their words."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._by_word: dict[str, list[str]] = defaultdict(list)
+        self._by_lower: dict[str, list[str]] = defaultdict(list)
+        for text in texts:
+            self._by_lower[text.lower()].append(text)
+            for word in {*_words(text)}:
+                self._by_word[word].append(text)
+
+    def spelled(self, text: str) -> Sequence[str]:
+        """Return the texts that are equal but for case."""
+        return self._by_lower.get(text.lower(), ())
+
+    def matches(self, term: str) -> dict[str, float]:
+        """Return the texts with words of the term; of each the share of them, squared: one of three is little."""
+        words = _words(term)
+        counts: Counter[str] = Counter()
+        for word in words:
+            counts.update({text for other in self._by_word if _same(word, other) for text in self._by_word[other]})
+        return {text: (count / len(words)) ** 2 for text, count in counts.items()}
+
+
+@lru_cache(100_000)
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _WORD.findall(text))
 
 
-def _name_match(term: str, name: str) -> float:
-    last = term.rpartition(".")[2]
-    if name in (term, last):
-        return 4.0
-    return 2.0 if name.lower() == last.lower() else _share(term, name)
-
-
-def _path_match(term: str, path: str) -> float:
-    clean = term.strip("/")
-    if clean and (path == clean or path.startswith(f"{clean}/") or path.endswith(f"/{clean}")):
-        return 4.0
-    return 0.5 * _share(term, path)
-
-
-def _share(term: str, text: str) -> float:
-    """Return which share of the words of `term` is in `text`, squared: one of three is little."""
-    words, there = _words(term), _words(text)
-    if not words:
-        return 0.0
-    return (sum(any(_same(word, other) for other in there) for word in words) / len(words)) ** 2
-
-
 def _same(word: str, other: str) -> bool:
     """Whether words are equal but for an ending: `retry` and `retries`, `parse` and `parser`."""
-    if word == other:
-        return True
+    if word[:1] != other[:1] or word == other:
+        return word == other
     least = max(4, max(len(word), len(other)) - 3)
     return word[:least] == other[:least]
 
@@ -178,7 +213,7 @@ def _home(path: str) -> tuple[str, ...]:
 
 def _starts(files: Mapping[str, Parsed], definers: Mapping[str, set[int]], wanted: _Wanted) -> list[float]:
     """Return the share of the walks that begins at each file."""
-    starts = [wanted.paths.get(path, 0.0) for path in files]
+    starts = [wanted.files.get(path, 0.0) for path in files]
     for name, score in wanted.names.items():
         for number in definers[name]:
             starts[number] += score / len(definers[name])
@@ -208,22 +243,21 @@ def _entries(
     wanted: _Wanted,
 ) -> Sequence[Entry]:
     most_flow = max(flows.values(), default=0.0) or 1.0
-    most_match = max([*wanted.names.values(), *wanted.paths.values()], default=0.0) or 1.0
+    most_match = max([*wanted.names.values(), *wanted.files.values()], default=0.0) or 1.0
     found: list[tuple[float, str, int, Entry]] = []
     for number, (path, parsed) in enumerate(files.items()):
-        about = wanted.paths.get(path, 0.0) / most_match
+        about = wanted.files.get(path, 0.0) / most_match
         own: list[tuple[float, int, Definition]] = []
         for position, each in enumerate(parsed.defined):
-            score = (
-                flows.get((number, each.name), 0.0) / most_flow + weights[number] / (1 + position + each.depth) / 100
-            )
+            place = weights[number] / (1 + position + each.depth) / (1_000 if each.name.startswith("_") else 100)
+            score = flows.get((number, each.name), 0.0) / most_flow + place
             own.append((score + 2 * wanted.names.get(each.name, 0.0) / most_match, -position, each))
         own.sort(key=lambda each: each[:2], reverse=True)
         again: Counter[str] = Counter()
         for behind, (score, _, each) in enumerate(own):
             back = 1 + CROWD * behind + AGAIN * again[each.name]
             again[each.name] += 1
-            found.append((-(score + about) / back, path, each.line, Entry(path, each)))
+            found.append((-(score + 2 * about) / back, path, each.line, Entry(path, each)))
         if not own:
             found.append((-2 * about, path, 0, Entry(path, None)))
     found.sort(key=lambda each: each[:3])

@@ -22,7 +22,8 @@ MOST_DEFINED, MOST_USED, MOST_NAME = 2_000, 5_000, 100
 MOST_MEMORY, MOST_SECONDS = 2 * 1024**3, 120
 """Limits of this process, should the parent die before it ends it."""
 
-_GAP = re.compile(r"([(\[]) |,? ([)\]])")  # what an argument a line leaves on one line
+_WORD = re.compile(rb"[A-Z]?[a-z]{2,30}|[A-Z]{3,30}")  # as in names: `readFile` has two
+_GAP = re.compile(r"([(\[])\s*\n\s*|,?\s*\n\s*([)\]])")  # of code with an argument a line
 _NAME = re.compile(rb"[A-Za-z_\x80-\xff][A-Za-z0-9_\x80-\xff]{2,99}")
 
 
@@ -40,9 +41,14 @@ class Reader:
         self._cursor = tree_sitter.QueryCursor
 
     def read(self, source: bytes) -> dict[str, Any]:
-        """Return `{"defined": [[name, line, depth, signature], …], "used": {name: times}}`."""
+        """Return `{"defined": [[name, line, depth, signature], …], "used": {name: times}, "words": [word, …]}`."""
         root = self._parser.parse(source).root_node
-        return {"defined": self._defined(source, root), "used": self._used(source, root)}
+        words = {word.lower() for word in _WORD.findall(source)}
+        return {
+            "defined": self._defined(source, root),
+            "used": self._used(source, root),
+            "words": [word.decode() for word in sorted(words)[:MOST_USED]],
+        }
 
     def _defined(self, source: bytes, root: Any) -> list[tuple[str, int, int, str]]:
         matches = [captured for _, captured in self._cursor(self._query).matches(root)]
@@ -95,8 +101,8 @@ def _signature(source: bytes, name: Any, defined: Any) -> str:
         end = len(source) if end < 0 else end
     # The name is in what is shown, also on a line of a megabyte.
     start = max(start, name.start_byte - SIGNATURE // 2)
-    text = " ".join(source[start : min(end, start + 4 * SIGNATURE)].decode("utf-8", "replace").split())
-    text = _GAP.sub(r"\1\2", text).removesuffix("{").rstrip()
+    code = source[start : min(end, start + 4 * SIGNATURE)].decode("utf-8", "replace")
+    text = " ".join(_GAP.sub(r"\1\2", code).split()).removesuffix("{").rstrip()
     return text if len(text) <= SIGNATURE else f"{text[: SIGNATURE - 1]}…"
 
 
