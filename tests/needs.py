@@ -56,6 +56,10 @@ def _sqlite() -> bool:
     return sys.version_info < (3, 12) or sqlite3.sqlite_version_info >= (3, 42)
 
 
+def _tmux() -> bool:
+    return shutil.which("tmux") is not None
+
+
 def _pyright() -> bool:
     """Whether it runs: where there is no Node.js, it downloads one the first time."""
     command = [sys.executable, "-m", "pyright", "--version"]
@@ -72,6 +76,7 @@ FOUND: dict[str, Callable[[], bool]] = {
     "pyright": _pyright,
     "ripgrep": _ripgrep,
     "SQLite 3.42": _sqlite,
+    "tmux": _tmux,
 }
 INSTALL = {
     "bubblewrap": "apt-get install bubblewrap, on a system that lets it make namespaces",
@@ -83,6 +88,7 @@ INSTALL = {
     "pyright": "install Node.js, or let pyright download one",
     "ripgrep": "apt-get install ripgrep",
     "SQLite 3.42": "use Python 3.11, or a Python with a newer SQLite",
+    "tmux": "apt-get install tmux",
 }
 
 

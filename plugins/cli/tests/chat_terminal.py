@@ -38,7 +38,8 @@ class Terminal:
         self._emulator: Any = _Screen(*size, history=10_000, ratio=0.5)
         self._stream: Any = pyte.ByteStream(self._emulator)
         fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
-        self.process = deep.attach(there, *arguments, env={**env, "TERM": "xterm-256color"})
+        like_xterm = {"TERM": "xterm-256color", "XTERM_VERSION": "pyte"}  # it cuts lines when it becomes narrower
+        self.process = deep.attach(there, *arguments, env={**env, **like_xterm})
         os.close(there)
         self._raw = ""
         self._seen = 0

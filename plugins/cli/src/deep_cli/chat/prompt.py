@@ -29,6 +29,8 @@ KEPT_LINES = "typed"
 REFRESH = 0.5
 """Seconds between two looks at the time in the status line."""
 DIM = "fg:ansibrightblack"
+_REFLOWS = not os.environ.get("XTERM_VERSION") and os.environ.get("TERM") != "linux"
+"""Whether the terminal breaks long lines anew when it becomes narrower. All do but xterm and Linux's console."""
 LINE_FIRST = "a question waits: Enter queues this line, Ctrl-C sets it aside"
 
 
@@ -113,6 +115,9 @@ class ChatPrompt:
         )
         self._session.app.before_render += self._open
         self._session.default_buffer.on_text_changed += self._forget_draft
+        app: Any = self._session.app
+        usual: Callable[[], None] = app._on_resize
+        app._on_resize = lambda: (self._reach_top(), usual())
         # Esc alone stops; it also begins Alt-Enter, which terminals send at once.
         self._session.app.timeoutlen = self._session.app.ttimeoutlen = 0.1
         self.stream = cast("TextIO", _Above(self._print))
@@ -261,6 +266,19 @@ class ChatPrompt:
 
     def _redraw(self) -> None:
         self._session.app.invalidate()
+
+    def _reach_top(self) -> None:
+        """After a resize: move up by the lines that the terminal has broken, which prompt_toolkit does not know of.
+
+        It would leave a copy of them.
+        """
+        renderer: Any = self._session.app.renderer
+        screen, width = renderer._last_screen, self._output.get_size().columns
+        if screen is None or not _REFLOWS:
+            return
+        rows = [screen.data_buffer[row] for row in range(renderer._cursor_pos.y)]
+        ends = [max((place for place, cell in row.items() if cell.char.strip()), default=0) for row in rows]
+        self._output.cursor_up(sum(end // width for end in [*ends, renderer._cursor_pos.x]))
 
     def _print(self, text: str) -> None:
         app = self._session.app
