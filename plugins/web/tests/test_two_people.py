@@ -9,7 +9,7 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -123,11 +123,16 @@ class TwoPeople:
         self._chat.type(f"{self._words()}\r")
         last = f"word-{self._count}"
         held = "if (!document.getElementById('held').hidden) document.getElementById('go-on').click()"
-        self._tab.until(lambda: (self._tab.js(held), self._calm(), self._tab_says(last))[1:] == (True, True), last)
-        self._tab.until(
-            lambda: self._read() and self.is_same(),
-            lambda: f"{self.did}\npage: {self.page()}\nterminal: {self.terminal()}",
-        )
+        self._until(lambda: (self._tab.js(held), self._calm(), self._tab_says(last))[1:] == (True, True))
+        self._until(self.is_same)
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        """Wait, and read what the terminal has to say: it draws itself twice a second."""
+
+        def said() -> str:
+            return "\n".join([f"{self.did}", f"page: {self.page()}", f"terminal: {self.terminal()}", *self._chat.lines])
+
+        self._tab.until(lambda: self._read() and condition(), said)
 
     def is_same(self) -> bool:
         """Whether both show the same; the terminal shows a conversation anew from its last messages."""
@@ -141,7 +146,6 @@ class TwoPeople:
         return any(text in each for each in self._tab.texts("article.assistant .prose"))
 
     def _read(self) -> bool:
-        """Read what the terminal has to say, which draws itself twice a second."""
         self._chat._read()  # pyright: ignore[reportPrivateUsage]
         return self._chat.state == "ready"
 
