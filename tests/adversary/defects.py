@@ -115,8 +115,8 @@ DEFECTS: dict[str, Defect] = {
     ),
     "sandbox: what runs later stays": Defect(
         f"{BACKENDS}/sandbox.py",
-        "            notes += _put_back(bounds.root, later)\n",
-        "",
+        "                notes += _put_back(bounds.root, later)\n",
+        "                pass\n",
         ("test_run_later.py", "nothing_that and (hook or direnv)"),
     ),
     "sandbox: git is led to another folder": Defect(

@@ -29,8 +29,10 @@ FAILED = 1
 @pytest.mark.parametrize("name", DEFECTS)
 def test_the_check_is_there_once(name: str) -> None:
     defect = DEFECTS[name]
-    assert (REPOSITORY / defect.file).read_text(encoding="utf-8").count(defect.old) == 1
+    text = (REPOSITORY / defect.file).read_text(encoding="utf-8")
+    assert text.count(defect.old) == 1
     assert defect.new != defect.old
+    compile(text.replace(defect.old, defect.new), defect.file, "exec")
     assert (REPOSITORY / "tests" / "adversary" / defect.tests[0]).is_file()
 
 
