@@ -239,7 +239,7 @@ class Operations:
             if wanted is not None and wanted.prefix and not prefix and entry.is_dir:
                 missing = wanted.prefix.rstrip("/")
                 hint += f" {quoted(missing)} does not exist.{await suggestion(workspace, missing)}"
-            elif wanted is not None and entry.is_dir:
+            elif wanted is not None and entry.is_dir and not request.left.wanted:
                 hint += await other_case(workspace, outer.absolute, wanted)
             nothing = f"No matches for '{quoted(pattern)}' in {_directory_name(place.shown)}.{hint}"
             return "\n".join([nothing, *notes])

@@ -93,6 +93,7 @@ class LeftOut:
         binary: how many files are binary.
         more_binary: whether there may be more.
         large: how many files are too large.
+        wanted: how many entries a walk took: these are not left out.
     """
 
     above: Scope | None = None
@@ -105,12 +106,13 @@ class LeftOut:
     binary: int = 0
     more_binary: bool = False
     large: int = 0
+    wanted: int = 0
 
     def clear(self) -> None:
         """Forget what was left out, before another walk."""
         for paths in (self.folders, self.files, self.unreadable, self.unnamed, self.linked, self.links):
             paths.clear()
-        self.binary = self.large = 0
+        self.binary = self.large = self.wanted = 0
         self.more_binary = False
 
 
@@ -205,6 +207,7 @@ class Sieve:
             links = {*entries.links}
             left.links += [absolute + name for name in names if name in links]
             names = [name for name in names if name not in links]
+        left.wanted += len(names)
         return names, below if deeper else []
 
     def _select(self, relative: str, names: Sequence[str], check: Callable[[], None]) -> Sequence[str]:
