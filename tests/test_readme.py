@@ -11,8 +11,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from rich.text import Text
 
-from scripts.picture import PICTURE, draw, record, shown
+from scripts.picture import ABOUT, PICTURE, draw, record, shown
 from tests.console_pages import Typed, matches, play, typed
 from tests.docs_pages import blocks
 
@@ -53,7 +54,8 @@ def text_of(picture: str) -> list[str]:
 def test_the_picture_shows_what_the_demo_does_today() -> None:
     committed = PICTURE.read_text("utf-8")
     assert "http" not in committed.replace("http://www.w3.org/2000/svg", "")
-    assert text_of(draw(shown(record()))) == text_of(committed)
+    today = draw(map(Text.from_ansi, shown(record())), "deep demo", ABOUT)
+    assert text_of(today) == text_of(committed)
 
 
 @pytest.mark.slow
