@@ -67,6 +67,9 @@ class Feed:
         for entry in entries:
             if entry.seq <= self.seq:
                 continue
+            if entry.seq > self.seq + 1:  # another process wrote what is between: watchers read it in the store
+                self._ring.clear()
+                self._characters, self.floor = 0, number(entry.seq)
             self.seq, self._place = entry.seq, LIVE
             for event in self.named(events_of(entry)):
                 if isinstance(event, ToolEnded) and (event.path, event.call_id) in self._ended:
