@@ -902,7 +902,7 @@ async def test_a_session_has_the_beginning_of_its_first_message_as_a_title() -> 
         await sessions.wait("s")
         await sessions.send("s", "Bye.")
         await sessions.wait("s")
-        assert await title_of(store, "s") == "Good morning " + "x" * 47
+        assert await title_of(store, "s") == "Good morning " + "x" * 46 + "…"
         with pytest.raises(SessionNotFound):
             await title_of(store, "ghost")
 
