@@ -24,6 +24,7 @@ except SystemExit as end:
 print(code, *(name for name in ("pydantic_ai", "openai", "httpx") if name in sys.modules))
 """
 SHORT = [
+    "config export --agent -",
     "config init",
     "config schema",
     "config show",

@@ -200,6 +200,8 @@ async def test_only_so_many_run_at_once_and_each_only_so_long(world: World) -> N
         await start(world.backend, "read", limits=limits)
     assert await start(world.backend, "read", session="another", limits=limits) == "c1"
     await world.backend.stop_command("s", name)
+    at_once = await start(world.backend, "read", limits=limits)  # its attendant still starts
+    assert (await world.backend.stop_command("s", at_once)).reason == "stopped"
     late = await start(world.backend, "read", limits=CommandLimits(number=1, seconds=1))
     assert how_it_ended(await ended(world.backend, late)).startswith("was stopped: its time was over")
     end_commands("another")

@@ -71,6 +71,7 @@ class Attendant:
         for number in (signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # who started this blocked it until now
 
     def start(self, argv: list[str]) -> None:
         """Start the command in a terminal of its own."""

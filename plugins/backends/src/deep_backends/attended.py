@@ -134,6 +134,8 @@ class Folder:
         self._write(about)
         os.mkfifo(self.path / "input", 0o600)
         watched, held = os.pipe()  # `held` closes with this process, however it ends
+        # It inherits the blocked signal, and takes it once it can: before, a stop would end it without a word.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         try:
             most, seconds, wrapped = limits
             words = (str(self.path), str(log), str(watched), about.owner, str(most), str(seconds), str(wrapped))
@@ -153,6 +155,7 @@ class Folder:
             shutil.rmtree(self.path)
             raise
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             os.close(watched)
         self._write(replace(about, attendant=identity(process.pid)))
         _held[process.pid] = held
@@ -262,10 +265,11 @@ class Folder:
             return None
 
     def _end(self, ended: Ended) -> None:
+        partial = self.path / f"ended.{os.getpid()}.{threading.get_ident()}"  # several threads may find it ended
         with suppress(FileExistsError):  # its attendant wrote it meanwhile
-            (self.path / f"ended.{os.getpid()}").write_text(json.dumps(asdict(ended)), "utf-8")
-            os.link(self.path / f"ended.{os.getpid()}", self.path / "ended")
-        (self.path / f"ended.{os.getpid()}").unlink(missing_ok=True)
+            partial.write_text(json.dumps(asdict(ended)), "utf-8")
+            os.link(partial, self.path / "ended")
+        partial.unlink(missing_ok=True)
 
     def _write(self, about: About) -> None:
         partial = self.path / "about.partial"
