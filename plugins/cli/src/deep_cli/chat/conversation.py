@@ -452,7 +452,7 @@ class Chat:
     def _check_order(self, before: list[tuple[str, str]]) -> None:
         """Show the conversation anew if another interface added something just before this turn."""
         now = [as_seen(part) for part in shown_parts(self.stored.messages)][: len(before) + 1]
-        if self._said and now[:-1] == before and now[-1] != ("user-prompt", self._said[0]):
+        if self._said and len(now) > len(before) and now[:-1] == before and now[-1] != ("user-prompt", self._said[0]):
             self.log.clear()
             self._show_anew()
 
