@@ -136,6 +136,13 @@ def test_a_long_task_takes_few_summaries(count: Callable[..., Any]) -> None:
     assert summaries >= 1, "the window of 60,000 tokens was never full: this measures nothing"
 
 
+def test_the_page_is_few_bytes() -> None:
+    static = REPOSITORY / "plugins/web/src/deep_web/static"
+    files = [file for kind in ("html", "js", "css") for file in static.glob(f"*.{kind}")]
+    hold("bytes of the page, without libraries", sum(file.stat().st_size for file in files))
+    assert len(files) > 5
+
+
 # -- memory ------------------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -16,6 +17,7 @@ from packaging.requirements import Requirement
 
 from tests.environments import REPOSITORY
 from tests.local_wheels import PROJECTS
+from tests.stubs import Call, OpenAIStub, Script
 
 OURS = {
     tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]["name"]: folder
@@ -118,6 +120,24 @@ def test_pip_itself_installs_everything(reader: Path, tmp_path: Path) -> None:
     command = [python, "-m", "pip", "install", "--quiet", "--find-links", "dist", "deep-everything"]
     subprocess.run(command, cwd=reader, check=True)
     brings(python, "deep-everything", "deep-cli", "deep-memories")
+
+
+@pytest.mark.wheels
+def test_the_command_line_alone_gives_the_agent_of_a_page_a_chat(reader: Path, tmp_path: Path) -> None:
+    python = fresh(tmp_path / "env")
+    wanted = ("--find-links", "dist", "deep-cli", "pydantic-ai-slim[openai]")
+    uv("pip", "install", "--quiet", "--python", python, *wanted, cwd=reader)
+    page = (REPOSITORY / "docs" / "own-agent.md").read_text("utf-8")
+    (code,) = re.findall(r'```python title="agent.py"\n(.*?)```', page, re.S)
+    (tmp_path / "agent.py").write_text(code, encoding="utf-8")
+    chat = [python.parent / "deep", "chat", "--agent", "agent.py", "--model", "openai-chat:stub"]
+    with OpenAIStub(Script(Call("stock", {"product": "apples"}), "Seven.")) as stub:
+        env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), **stub.env}
+        done = subprocess.run(
+            chat, cwd=tmp_path, env=env, input="How many apples?\n", capture_output=True, text=True, check=False
+        )
+    assert (done.returncode, done.stdout) == (0, "Seven.\n"), done.stderr
+    assert [m["content"] for m in stub.requests[1]["messages"] if m["role"] == "tool"] == ["7 of apples"]
 
 
 # -- constraints.txt ---------------------------------------------------------------------------------------------------
