@@ -329,13 +329,15 @@ async def test_a_number_that_another_process_has_now_is_never_signaled(world: Wo
     about = folder.about()
     assert about is not None
     async with await anyio.open_process(["sleep", "3600"]) as other:
-        pid, _, first = about.attendant.partition(" ")
-        assert attended.identity(int(pid)) == about.attendant
-        reused = f"{other.pid} {first}"
-        assert not attended.is_alive(reused)
-        attended.send_signal(reused, signal.SIGKILL)
-        assert attended.is_alive(attended.identity(other.pid))
-        other.kill()
+        try:
+            pid, _, first = about.attendant.partition(" ")
+            assert attended.identity(int(pid)) == about.attendant
+            reused = f"{other.pid} {int(first) - 1}"  # the clock has 10 ms: both may have begun at once
+            assert not attended.is_alive(reused)
+            attended.send_signal(reused, signal.SIGKILL)
+            assert attended.is_alive(attended.identity(other.pid))
+        finally:
+            other.kill()
     await world.backend.stop_command("s", name)
 
 
