@@ -166,7 +166,7 @@ class Attendant:
             data = os.read(self.master, BLOCK)
         except BlockingIOError:
             return False
-        except OSError:  # nobody has the terminal
+        except OSError:  # no process has the terminal
             data = b""
         if not data:
             os.close(self.master)

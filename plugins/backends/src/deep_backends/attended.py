@@ -68,7 +68,7 @@ class Ended:
     """How a command ended.
 
     Attributes:
-        exit_code: its exit code, 128 + N after signal N; None if nobody knows.
+        exit_code: its exit code, 128 + N after signal N; None if it is unknown.
         reason: "" by itself; `stopped`; `time`; `owner`: the process that started it ended; `lost`: its attendant was
             killed.
     """

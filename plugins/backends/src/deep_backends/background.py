@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 QUIET = {"TERM": "dumb", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat"}
-"""Variables of a command in a terminal that nobody looks at: no colors, no pages."""
+"""Variables of a command in a terminal without a reader: no colors, no pages."""
 MOST_READ = 1024 * 1024
 RETRIES = 100
 
@@ -63,7 +63,7 @@ class BackgroundCommand:
         session: whose it is.
         is_running: whether it runs.
         is_kept: whether it outlives its session.
-        exit_code: its exit code, 128 + N after signal N; None while it runs, and if nobody knows.
+        exit_code: its exit code, 128 + N after signal N; None while it runs, and if it is unknown.
         reason: why it ended: "" by itself; `stopped`, `time`, `owner` (its process ended), `lost`, or a sentence.
         notes: what the backend has to say of what it did.
     """

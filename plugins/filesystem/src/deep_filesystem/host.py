@@ -39,7 +39,7 @@ class SupportsOpenDirectory(Protocol):
 
 
 class TimeUp(Exception):
-    """The time is up, or nobody waits for the result."""
+    """The time is up, or the caller has left."""
 
 
 class Limit:
@@ -204,7 +204,7 @@ def _leads_to_folder(link: os.DirEntry[str], path: str, top: str) -> bool:
         if not link.is_dir():  # first, because the real path takes a call for each name in it
             return False
     except OSError:
-        return False  # a cycle, or nobody may look there
+        return False  # a cycle, or no permission to look there
     real = os.path.realpath(path)
     return real == top or real.startswith(top.rstrip("/") + "/")
 

@@ -30,7 +30,7 @@ class RunningCommand:
         is_running: whether it runs.
         is_kept: whether it goes on when the session ends.
         is_own: whether it is of this session, and not one of its workspace that was kept.
-        exit_code: its exit code; None while it runs, and if nobody knows.
+        exit_code: its exit code; None while it runs, and if it is unknown.
         log: the path of its output in the workspace.
     """
 

@@ -79,7 +79,7 @@ class OwnAgent:
             model: runs it instead of its own.
 
         Raises:
-            ConfigError: it needs deps that nobody gave.
+            ConfigError: it needs deps, and has none.
         """
         is_session = self.is_deep or self.agent.deps_type is DeepAgentDeps
         needed: Any = self.agent.deps_type

@@ -51,7 +51,7 @@ def is_planned(labels: Mapping[str, str]) -> bool:
 def has_plan(state: Fold) -> bool:
     """Whether the last run was in plan mode and wrote a plan, which a person can approve.
 
-    A plan has the heading that the agent was told to write, or is written as todos. An answer to a question has none.
+    A plan has the heading that its prompt asks for, or is written as todos. An answer to a question has none.
     """
     from pydantic_ai.messages import ModelResponse
 

@@ -77,7 +77,7 @@ class Difference:
 def write_cassette(path: Path, suite: str, jobs: Sequence[Job], rows: Sequence[Row], folder: Path) -> int:
     """Write the tapes of a run of a suite, a name or a folder; return how many of its trials.
 
-    Trials that a time-out, a provider or the harness ended are left out: nobody could play them again.
+    Trials that a time-out, a provider or the harness ended are left out: they cannot be played again.
 
     Raises:
         TrialsError: a trial of the folder was run without being recorded.

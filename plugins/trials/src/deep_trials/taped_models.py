@@ -42,7 +42,7 @@ class Noted:
 
     Attributes:
         items: its parts.
-        window: tokens that fit, as a server said; None if nobody did.
+        window: tokens that fit, as a server said; None if none did.
     """
 
     items: Sequence[Item]

@@ -437,7 +437,7 @@ class Chat:
             await self._runs.load(chat)
             now = [as_seen(part) for part in shown_parts(chat.messages)]
             if now != before:
-                self.log.clear()  # to take back a turn would take back that of somebody else
+                self.log.clear()  # to take back a turn would take back another person's
                 self._own = [message for message in self._own if ("user-prompt", message) not in now]
                 if now[: len(before)] == before:
                     self._screen.added(chat.messages, len(before))

@@ -153,7 +153,7 @@ def own_agent(
         model: a model, or its id, instead of its own.
 
     Raises:
-        ConfigError: it needs deps that nobody gave.
+        ConfigError: it needs deps, and has none.
         Failure: neither it nor the command names a model.
         Exception: any error of the model's provider: no key, no package, no such model.
     """

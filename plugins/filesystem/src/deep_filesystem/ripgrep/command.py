@@ -1,4 +1,4 @@
-"""What ripgrep is told: the command line of a search."""
+"""The command line of a search by ripgrep."""
 
 from __future__ import annotations
 

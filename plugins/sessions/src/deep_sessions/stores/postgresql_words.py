@@ -1,4 +1,4 @@
-"""The index of words of a PostgreSQL database, made when somebody searches: a run writes none of it.
+"""The index of words of a PostgreSQL database, made at the first search: a run writes none of it.
 
 The words are ours and not those of PostgreSQL's parsers, which depend on the locale, and take `money.py` for a host.
 """

@@ -1,4 +1,4 @@
-"""The index of words of a SQLite file, made by FTS5 when somebody searches: a run writes none of it.
+"""The index of words of a SQLite file, made by FTS5 at the first search: a run writes none of it.
 
 The tables are no part of the schema: an earlier version of this package ignores them, and what it deletes is dropped
 from them at the next search.
