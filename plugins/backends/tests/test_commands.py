@@ -104,6 +104,7 @@ LEFT = [
     "sleep 3600 &",
     "nohup sleep 3600 >/dev/null 2>&1 &",
     "setsid sleep 3600 &",
+    "sleep 3600 | cat &",
     "(setsid sh -c 'setsid sleep 3600 &' &)",
 ]
 WAYS = ["end", "failure", "timeout", "cancel", "too much output"]
@@ -152,6 +153,14 @@ async def test_nothing_that_a_command_started_is_left(backend: LocalBackend, com
     with anyio.fail_after(60):
         while left(mark):
             await anyio.sleep(0.01)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only the process group is killed")
+async def test_what_reads_the_output_of_a_command_finishes(world: World) -> None:
+    """Bash does not wait for a process substitution: a log written with `tee` lost its end, now and then."""
+    done = await world.backend.run(["bash", "-c", "echo kept > >(sleep 0.2; tee log)"])
+    assert done.stdout == "kept\n"
+    assert (world.root / "log").read_text() == "kept\n"
 
 
 @pytest.mark.slow

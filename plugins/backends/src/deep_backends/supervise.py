@@ -4,6 +4,9 @@ Two processes. The first is the one that the caller sees, waits for and kills. T
 starts the command, and kills whatever the command left: when the command ends, or when the first process is gone.
 On Linux it adopts every orphan below it (`PR_SET_CHILD_SUBREAPER`), so that a process which called `setsid` is found
 too; elsewhere it kills the command's process group.
+
+Bash does not wait for `>(tee log)`. What the command leaves gets `FINISHING` seconds if all of it reads a pipe, as that
+does: the writer is gone, and what is in the pipe would be lost. A job behind `&` reads /dev/null, and gets none.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ import os
 import select
 import signal
 import sys
+import time
 
+FINISHING = 10.0
 PR_SET_CHILD_SUBREAPER = 36
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 
@@ -34,6 +39,7 @@ def main(argv: list[str]) -> int:
     if not command:
         _start(argv)
     status = _wait(command, watched, rung)
+    _let_finish(watched, rung)
     _kill_all(command)
     return _exit_code(status)
 
@@ -73,6 +79,37 @@ def _wait(command: int, watched: int, rung: int) -> int:
                 break
 
 
+def _let_finish(watched: int, rung: int) -> None:
+    """Wait while all that is left reads a pipe that the command did not start with."""
+    deadline = time.monotonic() + FINISHING
+    while _reap_orphans():
+        others = {pid for pid in _children() if not _reads_a_pipe(pid)}
+        if others & {*_children()}:  # asked again: one that has ended reads nothing
+            return
+        ready, _, _ = select.select([watched, rung], [], [], max(deadline - time.monotonic(), 0))
+        if watched in ready or not ready:
+            return
+        os.read(rung, 4096)
+
+
+def _reap_orphans() -> bool:
+    """Reap what has ended; return whether anything is left."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _reads_a_pipe(pid: int) -> bool:
+    try:
+        target = os.readlink(f"/proc/{pid}/fd/0")
+        return target.startswith("pipe:") and target != os.readlink("/proc/self/fd/0")
+    except OSError:  # it ended meanwhile, or its standard input is closed
+        return False
+
+
 def _kill_all(command: int) -> None:
     _kill(-command)
     # An orphan of a killed process becomes a child of this one: until there is none.
@@ -93,7 +130,7 @@ def _kill(pid: int) -> None:
 
 
 def _children() -> list[int]:
-    """List the children of this process. Their parent is the second field behind the name, which may have blanks."""
+    """List the children of this process that run. State and parent stand behind the name, which may have blanks."""
     found: list[int] = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -101,7 +138,7 @@ def _children() -> list[int]:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue  # it ended meanwhile
-        if int(fields[1]) == os.getpid():
+        if int(fields[1]) == os.getpid() and fields[0] != b"Z":
             found.append(int(name))
     return found
 
