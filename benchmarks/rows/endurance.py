@@ -12,6 +12,8 @@ from benchmarks.rows.memory import resident
 __all__ = ["child", "measure"]
 
 SESSIONS, TURNS, WARM = 1_000, 5_000, 500
+EACH = TURNS // SESSIONS
+"""Turns of a session, one after the other: what is loaded has then always as long a history."""
 
 
 def measure(bench: Bench) -> list[Figure]:
@@ -19,7 +21,7 @@ def measure(bench: Bench) -> list[Figure]:
     if len(bench.ours) > 1:
         return []
     taken = counted(bench.own, "endurance", 1)
-    note = f"{SESSIONS:,} sessions in one SQLite store, {TURNS:,} turns in one process; from turn {WARM} to the last"
+    note = f"{SESSIONS:,} sessions in memory workspaces, {TURNS:,} turns in one process; from turn {WARM} to the last"
     return [
         bench.figure("growth of memory in 1,000 turns", "MB", only(taken, "growth"), digits=2, note=note),
         bench.figure(
@@ -33,17 +35,19 @@ def measure(bench: Bench) -> list[Figure]:
 
 
 def child(module: str, answer: Callable[[dict[str, float]], None]) -> None:
-    """Run turns, one session after the other, again and again."""
-    answer({"growth": asyncio.run(grown()), "open": asyncio.run(grown(SESSIONS, keep=SESSIONS, warm=1))})
+    """Run the turns of one session after the other; then one of each, and keep them all."""
+    kept = grown(SESSIONS, keep=SESSIONS, warm=1, each=1)
+    answer({"growth": asyncio.run(grown()), "open": asyncio.run(kept)})
 
 
-async def grown(turns: int = TURNS, *, keep: int = 128, warm: int = WARM) -> float:
+async def grown(turns: int = TURNS, *, keep: int = 128, warm: int = WARM, each: int = EACH) -> float:
     """Return the growth in MB for each 1,000 turns after the first ones.
 
     Args:
         turns: how many.
         keep: how many sessions stay loaded.
         warm: after how many turns it begins to count.
+        each: turns of a session.
     """
     from deep_sessions import Runner, open_store, session_capabilities
     from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
@@ -62,7 +66,7 @@ async def grown(turns: int = TURNS, *, keep: int = 128, warm: int = WARM) -> flo
         for turn in range(turns):
             if turn == first:
                 before = resident()
-            await runner.run(f"s{turn % SESSIONS}", "When is high water?", run_id=f"r{turn}")
+            await runner.run(f"s{turn // each}", "When is high water?", run_id=f"r{turn}")
         grew = resident() - before
         await store.aclose()
     return grew / (turns - first) * 1000

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import deep_backends
@@ -25,6 +27,7 @@ from deep_sessions import (
     Runner,
     SessionBusy,
     SessionNotFound,
+    SqliteStore,
     StoreError,
     effect_key,
     session_capabilities,
@@ -45,7 +48,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
-from deep_core import Kernel, StateSlot, create_default_deps
+from deep_core import Kernel, StateSlot, create_deep_agent, create_default_deps, default_kernel
 from tests.plugins_by_hand import plugin
 
 pytestmark = pytest.mark.anyio
@@ -132,6 +135,20 @@ async def test_a_second_turn_continues_the_conversation_in_another_process() -> 
     second = await runner(store, model("one", "two")).run("s", "again", run_id="r2")
     assert (first.status, second.status) == ("completed", "completed")
     assert [m.text for m in second.messages if isinstance(m, ModelResponse)] == ["one", "two"]
+
+
+async def test_a_session_that_is_not_loaded_any_more_leaves_only_its_workspace(tmp_path: Path) -> None:
+    """With every plugin that is installed: what one of them keeps of each session would fill a server."""
+    store = SqliteStore(tmp_path / "sessions.db")
+    agent = create_deep_agent(model("one"), backend="memory", capabilities=session_capabilities())
+    runner, found = Runner(agent, store, kernel=default_kernel(), keep=2), list[int]()
+    for session in range(60):
+        await runner.run(f"s{session}", "hello", run_id=f"r{session}")
+        if session in (19, 39, 59):
+            gc.collect()
+            found.append(len(gc.get_objects()))
+    await store.aclose()
+    assert found[2] - found[1] <= 20 * 20, found  # a workspace in memory is about six objects
 
 
 async def test_an_unknown_session_is_not_resumed_and_not_made() -> None:
