@@ -229,6 +229,10 @@ async def test_a_pattern_in_another_case_is_suggested(session: Session, pattern:
     assert (await session.ok("grep", "absent", glob="*.md")).endswith("working directory.")
     assert (await session.ok("glob", "*ADME", path="docs")).endswith("**/*ADME")
     assert (await session.ok("glob", "DOC*/")).endswith("Did you mean docs?")
+    await session.workspace.write_text(".gitignore", "README.md\n")
+    assert "README.md" not in await session.ok("glob", "**/R*.MD")
+    assert (await session.ok("grep", "needle", glob="**/R*.MD", ignored=True)).endswith(" Did you mean README.md?")
+    assert (await session.ok("grep", "needle", glob="[Z-a]xyz.md")).startswith("No matches")
 
 
 NAMES = st.text("ab[]{},*?\\", min_size=1, max_size=5).filter(lambda name: name.strip("*"))

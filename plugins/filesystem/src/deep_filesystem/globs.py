@@ -53,7 +53,6 @@ class Glob:
 
     Args:
         patterns: the patterns.
-        fold: whether upper and lower case are alike; then nothing is known of the first directories.
 
     Attributes:
         patterns: the patterns.
@@ -67,7 +66,7 @@ class Glob:
         BadGlob: unbalanced braces or brackets, too many alternatives, too long.
     """
 
-    def __init__(self, *patterns: str, fold: bool = False) -> None:
+    def __init__(self, *patterns: str) -> None:
         self.patterns = patterns
         self._accents = not all(map(str.isascii, patterns))
         if max(map(len, patterns)) > MAX_PATTERN:
@@ -76,7 +75,7 @@ class Glob:
         self.prefix = posixpath.commonprefix(
             ["".join(f"{name}/" for name in takewhile(bool, map(_literal, each.split("/")[:-1]))) for each in plain]
         )
-        self.prefix = "" if fold else self.prefix[: self.prefix.rfind("/") + 1]
+        self.prefix = self.prefix[: self.prefix.rfind("/") + 1]
         alternatives = [alternative for each in plain for alternative in _expand(each)]
         self.size = sum(map(len, alternatives))
         if self.size > MAX_EXPANDED:
@@ -84,11 +83,8 @@ class Glob:
         self.depth = None
         if not any("**" in alternative for alternative in alternatives):
             self.depth = max(alternative.count("/") for alternative in alternatives) - self.prefix.count("/")
-        self._regex = re.compile(
-            "|".join(f"(?:{_translate(alternative)})" for alternative in alternatives),
-            re.S | re.I if fold else re.S,
-        )
-        self.names = None if fold else _last_names(alternatives, self.prefix)
+        self._regex = re.compile("|".join(f"(?:{_translate(alternative)})" for alternative in alternatives), re.S)
+        self.names = _last_names(alternatives, self.prefix)
         self._names = self._ends = None
         if self.names is None or "*" in self.names:
             return
@@ -96,6 +92,13 @@ class Glob:
             self._ends = tuple(name[1:] for name in self.names)
         else:
             self._names = names_regex([_name(name, patterns[0]) for name in self.names])
+
+    def lowered(self) -> Glob | None:
+        """Return the pattern in lower case, for paths in lower case; None if it is malformed then, as `[Z-a]` is."""
+        try:
+            return Glob(*map(str.lower, self.patterns))
+        except BadGlob:
+            return None
 
     def matches(self, path: str) -> bool:
         """Whether a relative path matches."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import WithJsonSchema
@@ -165,23 +166,23 @@ class Operations:
             hidden = of_other_sessions(ctx.deps)
             most = max(offset, 0) + self.options.list_limit
             found = Listing(most, place.real, hidden)
-            partial = False
+            stopped = False
             try:
-                partial = await list_below(workspace, place.real, sieve, found, self.options.grep_seconds)
+                stopped = await list_below(workspace, place.real, sieve, found, self.options.grep_seconds)
             except TooMany as error:
                 if not found.total:
                     raise ToolFailed(f"{error}: search in a smaller directory.") from error
-                partial = True
-            if partial and not found.total:
+                stopped = True
+            if stopped and not found.total:
                 raise self._too_slow()
             root = "" if place.shown == "." else place.shown.rstrip("/") + "/"
-            notes = _notes(left, "listed", partial, place, await workspace.working_dir())
+            shown = partial(_rename, place, await workspace.working_dir())
+            notes = _notes(left, "listed", stopped, shown)
         if not found.total:
             named = quoted(pattern)
             hint = f" For all directories below: **/{named}" if "/" not in pattern and "**" not in pattern else ""
             what = "directories" if folders else "files"
-            outer = (await locate(workspace, base)).absolute
-            hint += await other_case(workspace, outer, glob, folders=folders)
+            hint += other_case(left, shown)
             return "\n".join([f"No {what} match {named} in {_directory_name(place.shown)}.{hint}", *notes])
         names = [root + escape(path) + "/" * folders for path in found.first()]
         page = self._list_page(names, offset, "directories" if folders else "files", found.total)
@@ -206,7 +207,7 @@ class Operations:
         if not pattern:
             raise ToolFailed("The pattern is empty: it would match every line. Use ls, glob or read_file.")
         async with tool_failures(workspace, path):
-            outer = place = await locate(workspace, path)
+            place = await locate(workspace, path)
             entry = await workspace.stat(place.absolute)
             root = await workspace.working_dir()
             prefix = ""
@@ -233,18 +234,19 @@ class Operations:
                 searched = await self._search(workspace, request)
             if request.is_file and not searched.files:
                 await _searchable(workspace, place, self.options.max_bytes)
-        notes = _notes(request.left, "searched", searched.partial, place, root)
+        shown = partial(_rename, place, root)
+        notes = _notes(request.left, "searched", searched.partial, shown)
         if not searched.files:
             hint = " `\\|` is the character |; between alternatives write | alone." if "\\|" in pattern else ""
             if wanted is not None and wanted.prefix and not prefix and entry.is_dir:
                 missing = wanted.prefix.rstrip("/")
                 hint += f" {quoted(missing)} does not exist.{await suggestion(workspace, missing)}"
             elif wanted is not None and entry.is_dir and not request.left.wanted:
-                hint += await other_case(workspace, outer.absolute, wanted)
+                hint += other_case(request.left, shown)
             nothing = f"No matches for '{quoted(pattern)}' in {_directory_name(place.shown)}.{hint}"
             return "\n".join([nothing, *notes])
         found = searched.first()
-        names = [_rename(matches.path, place.real, place.absolute, root) for matches in found]
+        names = [shown(matches.path) for matches in found]
         more = searched.files - len(found)
         if output_mode == "files_with_matches":
             return "\n".join([_list_text(names, more, "files"), *notes])
@@ -400,9 +402,9 @@ async def _searchable(workspace: Workspace, place: Place, limit: int) -> None:
         raise ToolFailed(f"{place.shown} is a binary file (it has NUL bytes): grep skips it. Use a command.")
 
 
-def _rename(path: str, real: str, absolute: str, root: str) -> str:
+def _rename(place: Place, root: str, path: str) -> str:
     """Rename a found path to begin like the search path."""
-    return shown_path(absolute + path.removeprefix(real), root)
+    return shown_path(place.absolute + path.removeprefix(place.real), root)
 
 
 def _content(names: list[str], found: list[FileMatches]) -> list[str]:
@@ -418,13 +420,9 @@ def _list_text(lines: list[str], more: int, what: str) -> str:
     return "\n".join([*lines, f"... and {more} more {what}"] if more > 0 else lines)
 
 
-def _notes(left: LeftOut, done: str, partial: bool, place: Place, root: str) -> list[str]:
+def _notes(left: LeftOut, done: str, stopped: bool, shown: Callable[[str], str]) -> list[str]:
     """Say in one line what a search left out, and in one before it whether it met its limit."""
-    notes = ["[Partial: the search met its limit. Search in a smaller directory for the rest.]"] if partial else []
-
-    def shown(path: str) -> str:
-        return _rename(path, place.real, place.absolute, root)
-
+    notes = ["[Partial: the search met its limit. Search in a smaller directory for the rest.]"] if stopped else []
     said = left_out(left, done, shown)
     return [*notes, said] if said else notes
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import posixpath
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
+from heapq import nsmallest
 
 from pydantic_ai.workspaces import Workspace
 
@@ -18,18 +19,16 @@ from .quoting import escape, quoted, unescape
 from .survey import Listing, list_below
 from .walk import LeftOut, Sieve, TooMany, begin_ignoring
 
-__all__ = ["other_case", "other_spelling", "suggestion"]
+__all__ = ["SECONDS", "other_case", "other_spelling", "suggestion"]
 
 LONGEST = 100
 """Maximum characters of a name that is compared with others."""
 STEPS = 1_000_000
 """Maximum pairs of characters to compare for one message, about a tenth of a second."""
 SECONDS = 2.0
-"""Maximum seconds to look for a file of that name elsewhere."""
+"""Maximum seconds to look for a file that is meant."""
 MOST = 3
 """Maximum paths to suggest."""
-LOOKED_AT = 1_000
-"""Maximum paths of other case to look at."""
 _QUOTES = " \t\"'`"
 
 
@@ -52,7 +51,7 @@ async def other_spelling(workspace: Workspace, path: str) -> str | None:
 async def suggestion(workspace: Workspace, path: str) -> str:
     """Say what a missing path could mean, as the end of a message; "" for nothing."""
     if (spelled := await other_spelling(workspace, path)) is not None and await exists(workspace, spelled):
-        return _mean([spelled])
+        return _mean([escape(spelled)])
     parent, name = posixpath.split(unescape(path).strip(_QUOTES).removeprefix("@").replace("\\", "/").rstrip("/"))
     missing = ""
     names: list[str] = []
@@ -66,42 +65,27 @@ async def suggestion(workspace: Workspace, path: str) -> str:
         return ""  # the directory cannot be listed; the message already says that the file is missing
     if name in names:
         meant = posixpath.join(parent, name)
-        return _mean([meant]) if await exists(workspace, meant) else " It is a broken link."
+        return _mean([escape(meant)]) if await exists(workspace, meant) else " It is a broken link."
     folded = _folded(name)
     same = [each for each in names if _folded(each) == folded]
     close = same or get_close_matches(name, list(_comparable(name, names)), n=MOST)
     if close:
-        return _mean(posixpath.join(parent, each) for each in close[:MOST])
-    return missing + _mean(await _elsewhere(workspace, name))
+        return _mean(escape(posixpath.join(parent, each)) for each in close[:MOST])
+    return missing + _mean(map(escape, await _elsewhere(workspace, name)))
 
 
-async def other_case(workspace: Workspace, base: str, glob: Glob, *, folders: bool = False) -> str:
+def other_case(left: LeftOut, shown: Callable[[str], str]) -> str:
     """Say what a pattern that matches nothing could mean, if only its letters' case differs; "" for nothing.
 
     Args:
-        workspace: the workspace.
-        base: where the pattern begins: a directory.
-        glob: the pattern.
-        folders: whether it is about directories.
+        left: of the walk.
+        shown: shows an absolute path.
     """
-    try:
-        folded = Glob(*glob.patterns, fold=True)
-        root = await workspace.realpath(base)
-        found = Listing(LOOKED_AT, root, lambda path: False)
-        sieve = Sieve(LeftOut(await begin_ignoring(workspace, root)), folded, "", folded.depth, folders)
-        await list_below(workspace, root, sieve, found, SECONDS)
-    except (BadGlob, TooMany, *FAILURES):
-        return ""
-    paths = found.first()
-    if any(map(glob.matches, paths)):
-        return ""
-    above = base.removeprefix(f"{(await workspace.working_dir()).rstrip('/')}/")
-    start = "" if base == await workspace.working_dir() else f"{above.rstrip('/')}/"
-    return _mean(start + path for path in paths[:MOST])
+    return _mean(map(shown, nsmallest(MOST, left.alike)))
 
 
 def _mean(paths: Iterable[str]) -> str:
-    shown = ", ".join(map(escape, paths))
+    shown = ", ".join(paths)
     return f" Did you mean {shown}?" if shown else ""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from anyio import to_thread
@@ -40,6 +40,8 @@ SKIPPED = frozenset({
 `.deep` has the agent's own large results and earlier messages: they would flood its searches of the project."""
 MAX_ENTRIES = 500_000
 """Maximum entries of a walk, so that a walk of `/` ends."""
+ALIKE = 1_000
+"""Maximum entries of other case to look for."""
 INLINE_STEPS = 250_000
 """Maximum product of the patterns' and the names' lengths for the event loop: about a millisecond at worst."""
 
@@ -94,6 +96,7 @@ class LeftOut:
         more_binary: whether there may be more.
         large: how many files are too large.
         wanted: how many entries a walk took: these are not left out.
+        alike: if it took none, entries that are wanted but for the case of their letters; not all of them.
     """
 
     above: Scope | None = None
@@ -107,10 +110,11 @@ class LeftOut:
     more_binary: bool = False
     large: int = 0
     wanted: int = 0
+    alike: list[str] = field(default_factory=list[str])
 
     def clear(self) -> None:
         """Forget what was left out, before another walk."""
-        for paths in (self.folders, self.files, self.unreadable, self.unnamed, self.linked, self.links):
+        for paths in (self.folders, self.files, self.unreadable, self.unnamed, self.linked, self.links, self.alike):
             paths.clear()
         self.binary = self.large = self.wanted = 0
         self.more_binary = False
@@ -189,7 +193,10 @@ class Sieve:
             self.skipped.update(SKIPPED.intersection(below))
             below = [name for name in below if name not in SKIPPED]
         candidates, links = (entries.folders, entries.linked) if self.folders else (entries.files, entries.links)
-        names = self._select(relative, [*candidates, *links] if links else candidates, check)
+        candidates = [*candidates, *links] if links else candidates
+        names = self._select(self.wanted, self.prefix + relative, candidates, check)
+        if not names and not left.wanted and len(left.alike) < ALIKE:
+            left.alike += [absolute + name for name in self._alike(absolute, relative, candidates, scope, check)]
         if scope.size and self.ignores:
             kept, ignored = split_ignored(scope, absolute, below, check, is_dir=True)
             if self.folders:
@@ -210,18 +217,33 @@ class Sieve:
         left.wanted += len(names)
         return names, below if deeper else []
 
-    def _select(self, relative: str, names: Sequence[str], check: Callable[[], None]) -> Sequence[str]:
-        if self.wanted is None or not names:
+    def _select(
+        self, wanted: Glob | None, folder: str, names: Sequence[str], check: Callable[[], None]
+    ) -> Sequence[str]:
+        if wanted is None or not names:
             return names
-        folder = self.prefix + relative
-        step = max(1, 40 * INLINE_STEPS // (self.wanted.size * (len(folder) + 40)))
+        step = max(1, 40 * INLINE_STEPS // (wanted.size * (len(folder) + 40)))
         if len(names) <= step:
-            return self.wanted.select(folder, names)
+            return wanted.select(folder, names)
         found: list[str] = []
         for start in range(0, len(names), step):
             check()
-            found += self.wanted.select(folder, names[start : start + step])
+            found += wanted.select(folder, names[start : start + step])
         return found
+
+    def _alike(
+        self, absolute: str, relative: str, names: Sequence[str], scope: Scope, check: Callable[[], None]
+    ) -> Sequence[str]:
+        """Return the names that are wanted but for the case of their letters."""
+        if self._lowered is None or not names:
+            return []
+        found = {*self._select(self._lowered, (self.prefix + relative).lower(), [*map(str.lower, names)], check)}
+        alike = [name for name in names if name.lower() in found] if found else []
+        return split_ignored(scope, absolute, alike, check, is_dir=self.folders)[0] if self.ignores else alike
+
+    @cached_property
+    def _lowered(self) -> Glob | None:
+        return self.wanted and self.wanted.lowered()
 
     def is_cheap(self, entries: Entries, scope: Scope, relative: str) -> bool:
         """Whether `sift` may run in the event loop."""

@@ -6,13 +6,17 @@ import contextlib
 import posixpath
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from anyio import fail_after
 from pydantic_ai.workspaces import Workspace, WorkspaceTimeoutError
 
+from ..forms import FAILURES
 from ..gitignore import exists
 from ..search import FileMatches, Matches, SearchRequest
-from ..walk import SKIPPED, TooMany, walk
+from ..suggestions import SECONDS
+from ..survey import Listing, list_below
+from ..walk import SKIPPED, LeftOut, TooMany, walk
 from .command import COMMON, PRUNED, escape
 from .workspace import run_command, run_search
 
@@ -66,6 +70,8 @@ async def search_elsewhere(
         and not path.startswith(folders)
         and (wanted is None or wanted.matches(request.prefix + path[start:]))
     )
+    if not found.files and wanted is not None and not left.wanted:
+        left.alike += await _alike(workspace, request)
     return found
 
 
@@ -84,6 +90,15 @@ async def _has_rules_above(workspace: Workspace, program: str, root: str, paths:
         return bool(rules) and bool(await run_command(workspace, command, seconds / 2))
     except TimeoutError:
         return True
+
+
+async def _alike(workspace: Workspace, request: SearchRequest) -> list[str]:
+    """Return the files that would be wanted but for the case of their letters."""
+    left = LeftOut(request.left.above)
+    with contextlib.suppress(TooMany, *FAILURES):
+        sieve = replace(request, left=left).sieve()
+        await list_below(workspace, request.root, sieve, Listing(0, request.root, request.hidden), SECONDS)
+    return [] if left.wanted else left.alike
 
 
 async def _leave_out(workspace: Workspace, request: SearchRequest, top: str, seconds: float) -> list[str]:
