@@ -213,7 +213,11 @@ class Operations:
             prefix = ""
             if wanted is not None and wanted.prefix and entry.is_dir:
                 inner = await _folder(workspace, posixpath.join(place.absolute, wanted.prefix))
-                place, prefix = inner or place, wanted.prefix if inner else ""
+                if inner is None:
+                    missing = posixpath.join("" if place.shown == "." else path, wanted.prefix.rstrip("/"))
+                    hint = f"{quoted(missing)} does not exist.{await suggestion(workspace, missing)}"
+                    return f"{_no_matches(pattern, place)} {hint}"
+                place, prefix = inner, wanted.prefix
             ranged = await range_reader(workspace, place.absolute) is not None
             request = SearchRequest(
                 root=place.real,
@@ -238,13 +242,9 @@ class Operations:
         notes = _notes(request.left, "searched", searched.partial, shown)
         if not searched.files:
             hint = " `\\|` is the character |; between alternatives write | alone." if "\\|" in pattern else ""
-            if wanted is not None and wanted.prefix and not prefix and entry.is_dir:
-                missing = wanted.prefix.rstrip("/")
-                hint += f" {quoted(missing)} does not exist.{await suggestion(workspace, missing)}"
-            elif wanted is not None and entry.is_dir and not request.left.wanted:
+            if wanted is not None and entry.is_dir and not request.left.wanted:
                 hint += other_case(request.left, shown)
-            nothing = f"No matches for '{quoted(pattern)}' in {_directory_name(place.shown)}.{hint}"
-            return "\n".join([nothing, *notes])
+            return "\n".join([f"{_no_matches(pattern, place)}{hint}", *notes])
         found = searched.first()
         names = [shown(matches.path) for matches in found]
         more = searched.files - len(found)
@@ -425,6 +425,10 @@ def _notes(left: LeftOut, done: str, stopped: bool, shown: Callable[[str], str])
     notes = ["[Partial: the search met its limit. Search in a smaller directory for the rest.]"] if stopped else []
     said = left_out(left, done, shown)
     return [*notes, said] if said else notes
+
+
+def _no_matches(pattern: str, place: Place) -> str:
+    return f"No matches for '{quoted(pattern)}' in {_directory_name(place.shown)}."
 
 
 def _directory_name(directory: str) -> str:
