@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -232,6 +233,19 @@ def test_a_hook_gets_no_secret_and_cannot_approve(
     environment = (store.data("nosy") / "env").read_text()
     assert "CLAUDE_PROJECT_DIR=" in environment
     assert "sk-secret" not in environment
+
+
+def test_a_hook_sees_the_shell_that_runs_it_and_no_program_of_the_workspace(
+    add: Callable[..., Store], store: Store, kernel: Callable[..., Kernel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHELL", "/bin/of-the-person")
+    monkeypatch.setenv("PATH", f".:{os.environ['PATH']}:bin")
+    command = 'printf "%s\\n" "$BASH" "$SHELL" "$PATH" > $CLAUDE_PLUGIN_DATA/told'
+    add({"hooks/hooks.json": {"PreToolUse": [{"hooks": [{"type": "command", "command": command}]}]}}, "told")
+    play(kernel(), ("ls", {"path": "."}))
+    runs, told, path = (store.data("told") / "told").read_text().splitlines()
+    assert told == runs
+    assert all(map(os.path.isabs, path.split(":")))
 
 
 def test_the_tool_of_a_server_has_the_name_that_others_give_it() -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from deep_core import Ask, Deny
 from deep_core.plugin_api import find_program, visible
 
-from .environment import ENVIRONMENT, NO_BYTE_CODE
+from .environment import hook_environment
 from .host import HOST
 from .tool_names import call_as_others_see_it
 
@@ -258,12 +258,10 @@ async def run_hook(seen: HookCall) -> tuple[int, str, str] | str:
     hook, folder = seen.hook, seen.folder
     shell = find_program("bash", outside=seen.place) or "/bin/sh"
     command = [shell, "-c", hook.command] if hook.args is None else [hook.command, *hook.args]
-    environ = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-    environ |= {
+    environ = hook_environment(shell) | {
         "CLAUDE_PLUGIN_ROOT": str(folder.root),
         "CLAUDE_PLUGIN_DATA": str(folder.data),
         "CLAUDE_PROJECT_DIR": seen.place,
-        **NO_BYTE_CODE,
     }
     if _INLINE.search(" ".join([hook.command, *(hook.args or ())])):
         environ["PYTHONSAFEPATH"] = "1"  # else its imports are files of the workspace, which the model writes
