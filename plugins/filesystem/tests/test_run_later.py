@@ -104,3 +104,30 @@ def test_the_tools_ask_in_an_agent_without_a_kernel(root: Path) -> None:
         asyncio.run(agent.run("go", deps=create_default_deps(), workspace=local_backend(root))).output,
         DeferredToolRequests,
     )
+
+
+class Edits(TestModel):
+    """Calls `edit_file` once on a file, after `read_file` or not; then says what it got."""
+
+    def __init__(self, *tools: str) -> None:
+        super().__init__(call_tools=[*tools])
+
+    def gen_tool_args(self, tool_def: Any) -> Any:
+        texts = {"edit_file": {"old_string": "a", "new_string": "b"}, "write_file": {"content": "b"}}
+        return {"path": "notes", **texts.get(tool_def.name, {})}
+
+
+@pytest.mark.parametrize("tool", ["edit_file", "write_file"])
+def test_no_person_is_asked_about_a_change_that_cannot_be_made(kernel: Kernel, root: Path, tool: str) -> None:
+    (root / "notes").write_text("a")
+    agent = kernel.create_agent(Edits(tool), backend=local_backend(root), interrupt_on=True)
+    said = asyncio.run(agent.run("go", deps=create_default_deps(kernel=kernel))).output
+    assert "notes exists and you have not read it. Nothing was written: read it first." in said
+
+
+def test_a_change_of_a_file_that_is_not_there_yet_asks(kernel: Kernel, root: Path) -> None:
+    """A call before it, which waits too, may create it."""
+    agent = kernel.create_agent(Edits("write_file", "edit_file"), backend=local_backend(root), interrupt_on="write")
+    asked = asyncio.run(agent.run("go", deps=create_default_deps(kernel=kernel))).output
+    assert isinstance(asked, DeferredToolRequests)
+    assert [call.tool_name for call in asked.approvals] == ["write_file", "edit_file"]

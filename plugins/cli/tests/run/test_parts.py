@@ -179,7 +179,7 @@ def test_a_diff_makes_up_no_line_and_hides_none(tmp_path: Path, monkeypatch: pyt
         Call("write_file", {"path": "new.txt", "content": "safe\u2028-not a line\n"}),
         Call("write_file", {"path": "windows.txt", "content": "red\ngreen\n"}),
     ]
-    model = function_model(Script(calls, "fine"))
+    model = function_model(Script([Call("read_file", {"path": "windows.txt"})], calls, "fine"))
     run_task("Go", model=model, folder=tmp_path, config=tmp_path / "config.toml", ask=reporter.ask)
     lines = [line.strip() for line in shown.getvalue().splitlines()]
     assert "+safe\\u2028-not a line" in lines

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai.toolsets import AbstractToolset
 
-    from deep_core import AgentContext, Ask, StateSlot, ToolCall
+    from deep_core import AgentContext, Ask, Deny, StateSlot, ToolCall
 
     from .codec import decode_text
     from .documents import Document, DocumentError, DocumentLimits, document_kind, read_document
@@ -120,8 +120,9 @@ def deep_toolsets(context: AgentContext) -> list[AbstractToolset[Any]]:
 
 
 @hookimpl
-async def deep_check_call(call: ToolCall, ctx: RunContext[Any]) -> Ask | None:
-    """Add to what a call asks for that it writes a file which runs by itself later."""
+async def deep_check_call(call: ToolCall, context: AgentContext, ctx: RunContext[Any]) -> Ask | Deny | None:
+    """Add to what a call asks for that it writes a file which runs by itself later. Ask about no change that fails."""
+    from .options import FilesystemOptions
     from .run_later import check_call
 
-    return await check_call(ctx, call)
+    return await check_call(ctx, call, context.options(FilesystemOptions))

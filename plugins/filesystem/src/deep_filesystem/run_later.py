@@ -1,16 +1,23 @@
-"""Ask before a file is written that programs of the user run by themselves. deep-backends has the table."""
+"""Ask before a file is written that programs of the user run by themselves. deep-backends has the table.
+
+And ask no person about a change that cannot be made.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from deep_backends import part_that_runs, reason_of
-from pydantic_ai.exceptions import ApprovalRequired
+from pydantic_ai.exceptions import ApprovalRequired, ToolFailed
 from pydantic_ai.workspaces import WorkspaceError
 
-from deep_core import Ask
+from deep_core import Ask, Deny
 
 from .access import locate
+from .failures import tool_failures
+from .locks import holding
+from .slot import FILES
+from .writing import check_seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
     from deep_core import ToolCall
 
     from .access import Place
+    from .options import FilesystemOptions
 
 __all__ = ["ask_before_writing", "check_call"]
 
@@ -41,11 +49,17 @@ async def ask_before_writing(ctx: RunContext[Any], place: Place, change: Callabl
         raise ApprovalRequired({"reasons": [{"kind": "runs_later", "text": text, "plugin": "filesystem"}]})
 
 
-async def check_call(ctx: RunContext[Any], call: ToolCall) -> Ask | None:
-    """Say of a call that a person is asked about that it writes such a file, whatever plugin's tool it is."""
+async def check_call(ctx: RunContext[Any], call: ToolCall, options: FilesystemOptions) -> Ask | Deny | None:
+    """Say of a call that a person is asked about that it writes such a file, whatever plugin's tool it is.
+
+    A change of a file that the agent has not read fails at once: a person said yes to a diff, and then nothing was
+    changed.
+    """
     path = call.args.get("path", call.args.get("file_path"))
     if "write" not in call.tags or not isinstance(path, str) or not ctx.workspace.attached:
         return None
+    if call.plugin == "filesystem" and (why := await _why_not(ctx, call, path, options)):
+        return Deny(why)
     content, old, new = (call.args.get(name) for name in ("content", "old_string", "new_string"))
 
     def change(before: str) -> str:
@@ -58,6 +72,23 @@ async def check_call(ctx: RunContext[Any], call: ToolCall) -> Ask | None:
     except (OSError, ValueError, WorkspaceError):
         return None  # outside, or not a path: the tool says so
     return Ask(text, "runs_later") if text else None
+
+
+async def _why_not(ctx: RunContext[Any], call: ToolCall, path: str, options: FilesystemOptions) -> str:
+    files, whole = ctx.deps.state[FILES], call.original == "write_file"
+    try:
+        async with tool_failures(ctx.workspace, path):
+            place = await locate(ctx.workspace, path)
+            try:
+                async with holding(place.lock):
+                    await check_seen(ctx.workspace, place, files, whole=whole, max_bytes=options.max_bytes)
+            except FileNotFoundError:
+                return ""  # an earlier call that waits may create it
+    except ToolFailed as error:
+        return str(error)
+    except WorkspaceError:
+        return ""  # the tool says so
+    return ""
 
 
 async def _why(ctx: RunContext[Any], place: Place, change: Callable[[str], str]) -> str:

@@ -17,13 +17,42 @@ from .edit import Edited, edit_bytes
 from .overwrite import overwrite_bytes
 from .seen import Seen, digest
 
-__all__ = ["edit_in_place", "write_in_place"]
+__all__ = ["check_seen", "edit_in_place", "write_in_place"]
 
 T = TypeVar("T")
 
 INLINE = 256 * 1024
 """Maximum bytes to process in the event loop: some milliseconds."""
 NOW = "read it again, then repeat your change."
+
+
+async def check_seen(
+    workspace: Workspace, place: Place, files: dict[str, Seen], *, whole: bool, max_bytes: int
+) -> None:
+    """Fail as a change of a file would: before a person is asked about it. The caller holds the lock of `place`.
+
+    Only for what the agent did not see. That a text is absent says nothing: an earlier call may wait that writes it.
+
+    Args:
+        workspace: where the file is.
+        place: the file.
+        files: what the agent saw.
+        whole: whether the change replaces the file.
+        max_bytes: of a file that the tools change.
+
+    Raises:
+        ToolFailed: it was not read, only partly read, or has changed; the message says what to do.
+        NotText, TooLarge, OSError: about the file.
+    """
+    data, seen = await read_whole(workspace, place.absolute, max_bytes), files.get(place.real)
+
+    def work(check: Callable[[], None]) -> None:
+        if data or not whole:
+            _check(place, seen, data)
+        if data and whole:
+            _check_all_seen(place, seen, data)
+
+    await _off_loop(len(data), work)
 
 
 async def write_in_place(
