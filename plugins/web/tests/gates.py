@@ -15,7 +15,8 @@ __all__ = ["Gate"]
 
 
 class Gate:
-    """A model that, told `hold …`, says one word and then waits until the test lets it go on; `fail` fails.
+    """A model that, told `hold …`, says one word and then waits until the test lets it go on; `fail` fails, and so
+    does `hold … and fail` then.
 
     `flaky …` fails until the test lets it go on; then it says how often it was asked this.
     """
@@ -31,6 +32,8 @@ class Gate:
             if prompt.startswith("hold"):
                 yield "holding "
                 await self.go_on.wait()
+                if prompt.endswith("and fail"):
+                    raise ModelHTTPError(400, "gate", {"message": "the provider is away"})
                 yield prompt.removeprefix("hold ")
             elif prompt.startswith("flaky"):
                 if not self.go_on.is_set():

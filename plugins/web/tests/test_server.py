@@ -422,6 +422,28 @@ async def test_a_run_can_be_stopped_and_the_conversation_continues(tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("end", ["stopped", "failed"])
+@pytest.mark.parametrize("goes_on", ["resume", "message"])
+async def test_what_waits_is_held_after_a_turn_that_ended_early(tmp_path: Path, end: str, goes_on: str) -> None:
+    gate = Gate()
+    async with working(tmp_path, gate.model) as running, running.page() as page:
+        await page.send("hold it" if end == "stopped" else "hold it and fail")
+        await page.hears("holding ")
+        await page.send("say next", mode="queue")
+        await page.until(lambda message: message.get("queued") == ["say next"])
+        assert page.state["held"] is False
+        if end == "stopped":
+            await page.do("stop")
+        gate.go_on.set()
+        await page.until(lambda message: message.get("held") is True)
+        await (page.do("resume") if goes_on == "resume" else page.send("say last"))
+        last = "next" if goes_on == "resume" else "last"
+        await page.until(lambda message: bool(page.texts) and page.texts[-1] == ("assistant", last))
+        said = [text for role, text in page.texts if role == "user"]
+        assert said[1:] == (["say next"] if goes_on == "resume" else ["say next", "say last"])
+
+
+@pytest.mark.slow
 async def test_stopping_ends_the_calls_that_wait(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         await page.ask("write notes.txt: red")

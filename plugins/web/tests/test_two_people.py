@@ -161,13 +161,14 @@ class TwoPeople:
             if found := re.fullmatch(r"> ((?:say|hold) .*)", line):
                 turns.append([found[1]])
             elif found := re.fullmatch(r"(?:another process wrote: )?((?:say|hold|word|half|whole|begin)\b.*)", line):
+                turns = turns or [[]]  # another one wrote before this one did
                 turns[-1].append(found[1])
             elif "the conversation, which is now:" in line:
                 turns.clear()
             elif re.fullmatch(r"  … \d+ messages before", line):
                 self._is_cut = True
             elif re.search(r"The conversation is as it was before|your message is the next one", line):
-                turns.pop()
+                del turns[-1:]
         return [" ".join(text.split()) for turn in turns for text in turn]
 
 

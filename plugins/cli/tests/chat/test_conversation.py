@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from deep_sessions import create, new_conversation_id, open_store, write_prompt
 
-from plugins.cli.tests.chat_terminal import ALT_ENTER, CTRL_C, CTRL_D, UP, Terminal
+from plugins.cli.tests.chat_terminal import ALT_ENTER, CTRL_C, CTRL_D, ESC, UP, Terminal
 from tests.stubs import Call, Failure, OpenAIStub, RequestView, Script, Turn
 
 MODEL = ("--model", "openai-chat:stub")
@@ -663,7 +663,49 @@ def test_a_message_to_a_chat_that_another_process_runs_is_its_next_one_and_both_
 
 
 @pytest.mark.slow
-def test_a_message_that_another_process_leaves_is_shown_and_answered_after_the_turn(deep: Any, chat: Any) -> None:
+@pytest.mark.parametrize("who", ["the one who left it", "the one who stopped"])
+def test_a_message_that_waits_is_held_after_a_stop_until_a_person_goes_on(deep: Any, chat: Any, who: str) -> None:
+    with HeldStub(Script("one", LONG, "good", "better")) as stub:
+        with chat(stub) as terminal:
+            terminal.say("hello")
+            terminal.expect("one")
+            terminal.prompt()
+            terminal.type(CTRL_D)
+            terminal.end()
+        with chat(stub, "--resume") as first, chat(stub, "--resume") as second:
+            first.say("first")
+            first.expect("The first half of it.")
+            second.say("second")
+            second.expect("your message is the next one")
+            first.type(ESC)
+            first.expect("stopped")
+            stub.go_on.set()
+            for each in (first, second):
+                each.expect("these wait since the last turn ended early: Enter sends them")
+                each.expect("next: second")
+            if who == "the one who left it":
+                second.type("\r")
+                second.expect("> second")
+                second.expect("good")
+                second.prompt()
+                first.expect("> second")
+                first.expect("good")
+            first.say("third")
+            first.expect("better")
+            first.prompt()
+            second.expect("> third")
+            second.expect("better")
+    (session,) = stored(deep)
+    assert [text for text in texts(deep, session) if text in ("second", "good", "third", "better")] == [
+        "second",
+        "good",
+        "third",
+        "better",
+    ]
+
+
+@pytest.mark.slow
+def test_a_message_that_another_process_leaves_is_shown_and_answered_before_the_next_turn(deep: Any, chat: Any) -> None:
     async def leave(session: str) -> None:
         store = open_store(f"sqlite:///{data(deep) / 'sessions.db'}")
         await store.post(session, "prompt", write_prompt("from the page\x1b[2J"))
@@ -676,11 +718,13 @@ def test_a_message_that_another_process_leaves_is_shown_and_answered_after_the_t
         (session,) = stored(deep)
         asyncio.run(leave(session))
         terminal.type("2\r")
-        terminal.expect("two")
+        terminal.expect("your message is the next one after them")
         terminal.expect("another process wrote: from the page\\x1b[2J")
+        terminal.expect("two")
+        terminal.expect("> 2")
         terminal.expect("three")
         terminal.prompt()
-    assert texts(deep, session)[2:] == ["2", "two", "from the page\x1b[2J", "three"]
+    assert texts(deep, session)[2:] == ["from the page\x1b[2J", "two", "2", "three"]
 
 
 @pytest.mark.slow

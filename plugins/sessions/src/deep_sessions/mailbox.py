@@ -14,6 +14,7 @@ from .errors import NotPending, UsageError
 from .fold import fold
 from .journal import Journal
 from .run_request import Prompt
+from .searching import MESSAGES
 from .store import Mail, SessionStore, decided_before
 
 if TYPE_CHECKING:
@@ -38,10 +39,9 @@ class Mailbox:
         """Leave a message. Raises SessionNotFound if the session does not exist."""
         await self._store.post(session_id, kind, write_prompt(message, labels))
 
-    async def next_message(self, session_id: str) -> Prompt | None:
-        """Return the first message that waits. Raises SessionNotFound if the session does not exist."""
-        mail = first_message(await self._store.mail(session_id))
-        return None if mail is None else read_prompt(mail.data)
+    async def messages(self, session_id: str) -> list[Prompt]:
+        """Return the messages that wait, in order. Raises SessionNotFound if the session does not exist."""
+        return [read_prompt(mail.data) for mail in await self._store.mail(session_id) if mail.kind in MESSAGES]
 
     async def decide(self, session_id: str, results: DeferredToolResults, approval: str | None) -> None:
         """Leave decisions on waiting calls. Of all who decide one call, in any process, one succeeds.
@@ -77,7 +77,7 @@ class Mailbox:
 
 def first_message(mails: Sequence[Mail]) -> Mail | None:
     """Return the first message that begins a run."""
-    return next((mail for mail in mails if mail.kind in ("prompt", "steer")), None)
+    return next((mail for mail in mails if mail.kind in MESSAGES), None)
 
 
 def _check_waiting(state: Fold, results: DeferredToolResults, approval: str | None) -> None:

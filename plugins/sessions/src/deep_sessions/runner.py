@@ -309,7 +309,15 @@ class Runner:
         Raises:
             SessionNotFound: the session does not exist.
         """
-        return await self._mailbox.next_message(session_id)
+        return next(iter(await self.messages(session_id)), None)
+
+    async def messages(self, session_id: str) -> Sequence[Prompt]:
+        """Return the messages that wait, in order. `SessionInfo.sends` says who sends them.
+
+        Raises:
+            SessionNotFound: the session does not exist.
+        """
+        return await self._mailbox.messages(session_id)
 
     async def decide(self, session_id: str, results: DeferredToolResults, *, approval: str | None = None) -> None:
         """Record decisions on waiting calls, for the next `resume`, in any process.

@@ -20,7 +20,7 @@ from pydantic_ai.messages import (
 
 from .compaction import Compacted
 from .decisions import is_decided, pending_calls, waiting_calls
-from .entries import labels_of_mail, read_prompt
+from .entries import labels_of_mail
 from .errors import AgentClosed, AgentError, NothingToResume, SessionBusy
 from .events import SHIFT, Event, events_of, number, prompt_text
 from .feed import Feed
@@ -137,15 +137,15 @@ class Sessions:
     async def resume(self, session_id: str) -> None:
         """Continue a session in the background: its last run if it did not complete, then the messages that wait.
 
-        A run that failed is tried again too: a new attempt of the same run, from its last step. So is one that was
-        aborted, unless a message waits: it follows instead. `retry` tries that run again nevertheless.
+        A run that failed or was aborted is tried again too, from its last step, unless a message waits: it follows
+        instead. `retry` tries that run again nevertheless.
 
         Raises:
             SessionBusy: the session has a run.
             SessionNotFound: it does not exist.
             NothingToResume: its last run completed or it has none, and no message waits.
         """
-        if (await self._store.info(session_id)).status == "aborted" and await self._has_message(session_id):
+        if (await self._store.info(session_id)).sends == "person" and await self._has_message(session_id):
             await self._begin(session_id, self._next(session_id))
             return
         try:
@@ -240,8 +240,7 @@ class Sessions:
         Raises:
             SessionNotFound: the session does not exist.
         """
-        mail = await self._store.mail(session_id)
-        return [prompt_text(read_prompt(each.data)) for each in mail if each.kind in MESSAGES]
+        return [prompt_text(each) for each in await self._runner.messages(session_id)]
 
     async def rename(self, session_id: str, title: str) -> None:
         """Give a session a title, also while this process runs it. See `deep_sessions.rename`.

@@ -132,6 +132,18 @@ class SessionInfo:
     seq: int
     holder: str | None = None
 
+    @property
+    def sends(self) -> Literal["runner", "anyone", "person"]:
+        """Who sends a message that waits in it, in every interface.
+
+        `runner`: whoever runs it does, after that run; a run that waits or was interrupted goes on first. `anyone`: its
+        last run ended, so whoever left the message does. `person`: its last run was stopped or failed; the message is
+        held until a person says so, or sends another one, which goes behind it.
+        """
+        if self.holder is not None or self.status in ("running", "awaiting"):
+            return "runner"
+        return "anyone" if self.status == "idle" else "person"
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:

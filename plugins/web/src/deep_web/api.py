@@ -325,7 +325,7 @@ async def _send_or_queue(site: Site, session: SessionInfo, message: Message, tex
             raise Refused("busy", WORKING)
         await runs.cancel(session.id)  # calls that wait, and a run whose process died
         await runs.take_back(session.id, message.instead_of)
-    elif status_of(await site.store.info(session.id)) == "idle" and await runs.queued(session.id):
+    elif (await site.store.info(session.id)).sends != "runner" and await runs.queued(session.id):
         # What waits since a stop comes first: its order is the user's.
         await runs.queue(session.id, text, message_id=message.id, labels=labels)
         return

@@ -65,6 +65,7 @@ async def state_of(site: Site, session_id: str) -> dict[str, Any]:
         approval = None
         if status == "waiting":
             status, approval = await _approval(site, session_id, labels)
+    queued = [*await runs.queued(session_id)]
     return {
         "type": "state",
         "status": status,
@@ -79,7 +80,8 @@ async def state_of(site: Site, session_id: str) -> dict[str, Any]:
         "can_keep": site.standing is not None and site.standing.can_keep,
         "rules": _rules(site, session_id),
         "plan": CARRY_OUT if _has_plan(site, session_id, state) else None,
-        "queued": [*await runs.queued(session_id)],
+        "queued": queued,
+        "held": bool(queued) and state.info.sends != "runner",
         "usage": _usage(site, session_id, state),
     }
 

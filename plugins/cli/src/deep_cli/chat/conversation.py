@@ -63,6 +63,8 @@ GO_ON = "Everything so far is kept: /retry tries again, or say what to do next."
 SEND_AGAIN = "Nothing is lost: send it again (arrow up)."
 WATCH = 1.0
 """Seconds between two looks at what other interfaces did."""
+NEXT = "another interface is at work in this chat: your message is the next one"
+BEHIND = "other messages wait in this chat: your message is the next one after them"
 BUSY = "Another deep chat is at work in this chat. Nothing is lost: send it again (arrow up) when it has answered."
 
 
@@ -145,6 +147,10 @@ class Chat:
         """The messages of the turn under way, as the screen shows them."""
         self._has_left = False
         """Whether a message was left for another interface, which may not have taken it."""
+        self._held: list[str] = []
+        """The messages that wait since a turn ended early, as the screen shows them."""
+        self._goes_on = asyncio.Event()
+        """Whether the user wants them sent."""
         self._approver = Approver(approve, None, screen.decided, screen.rules)
         self.log = progress.log = FileLog()
         """What the tools of this chat changed."""
@@ -226,16 +232,18 @@ class Chat:
         before = len(self.stored.messages) if prompt is not None else 0
         shown = [as_seen(part) for part in shown_parts(self.stored.messages)]
         self._said = [] if prompt is None else [text_of(prompt)]
-        self._was_run, outcome, is_next = True, None, how == "next"
-        if self._has_left and prompt is not None and await self._waits():
-            return await self._leave_message(prompt)
+        self._was_run, outcome, is_next, is_left = True, None, how == "next", False
+        if prompt is not None and await self._runs.waiting(self.stored):  # that goes first
+            if await self._leave_message(prompt, BEHIND) == "lost":
+                return "lost"
+            prompt, self._said, is_next, is_left = None, [], True, True
         self._screen.waiting()
-        if prompt is not None or how == "next":
+        if prompt is not None or is_next:
             self.log.begin(await self._runs.entry(self.stored))
         try:
             runs, chat = self._runs, self.stored
             ways = {"": partial(runs.resume, chat), "again": partial(runs.retry, chat), "next": self._run_next}
-            step = ways[how] if prompt is None else partial(runs.send, chat, prompt)
+            step = ways["next" if is_next else how] if prompt is None else partial(runs.send, chat, prompt)
             while True:
                 outcome = await self._run(step)
                 while outcome.status == "awaiting" and outcome.requests is not None:
@@ -244,7 +252,7 @@ class Chat:
                     outcome = await self._run(partial(runs.answer, chat, outcome.requests.approval, results))
                 if self._posts:  # what was typed as the run ended is the next message
                     await asyncio.wait(self._posts)
-                if outcome.status != "completed" or not await self._waits():
+                if outcome.status != "completed" or not await self._runs.waiting(chat):
                     break
                 step, is_next = self._run_next, True
         except Stopped:  # at a question: the calls must not wait any more
@@ -260,9 +268,9 @@ class Chat:
             raise
         except Exception as error:  # noqa: BLE001 - the chat shows the error and continues
             if is_next and isinstance(error, SessionBusy | NothingToResume):
-                return "done"  # another interface was faster
+                return "left" if is_left else "done"  # another interface was faster
             if isinstance(error, SessionBusy) and prompt is not None and self._prompt is not None:
-                return await self._leave_message(prompt)
+                return await self._leave_message(prompt, NEXT)
             if outcome is not None and not isinstance(error, AgentError):  # no question could be made of the calls
                 await self._attempt(self._runs.cancel(self.stored))
             return self._end_failed(error, before)
@@ -380,10 +388,6 @@ class Chat:
 
     # -- other interfaces ----------------------------------------------------------------------------------------------
 
-    async def _waits(self) -> bool:
-        """Whether a message of any interface waits for its turn."""
-        return await self._runs.next_message(self.stored) is not None
-
     async def _run_next(self, *, on_events: Any, **how: Any) -> Outcome:
         """Run the message that waits, and show it once this interface has it."""
         has_told = False
@@ -401,8 +405,8 @@ class Chat:
             self._tell_message(said[-1] if said else "")
         return outcome
 
-    async def _leave_message(self, prompt: Message) -> End:
-        """Leave a message for the interface that runs the chat now, or for the next turn."""
+    async def _leave_message(self, prompt: Message, place: str) -> End:
+        """Leave a message behind those that wait, for whoever sends them; say so."""
         try:
             await self._runs.leave_message(self.stored, prompt)
         except AgentError as error:
@@ -410,15 +414,15 @@ class Chat:
             return "lost"
         self._own.append(text_of(prompt))
         self._has_left = True
-        self._screen.note("  another interface is at work in this chat: your message is the next one")
+        self._screen.note(f"  {place}")
         return "left"
 
     async def meanwhile(self, wait: Coroutine[Any, Any, T]) -> T | None:
-        """Wait for the user, and show what other interfaces add. None: a message that was left here is to be run."""
-        waiting = asyncio.ensure_future(wait)
+        """Wait for the user, and show what other interfaces add. None: the messages that wait are to be sent."""
+        waiting, going = asyncio.ensure_future(wait), asyncio.ensure_future(self._goes_on.wait())
         try:
             while True:
-                await asyncio.wait([waiting], timeout=WATCH)
+                await asyncio.wait([waiting, going], timeout=WATCH, return_when=asyncio.FIRST_COMPLETED)
                 is_left = False
                 with suppress(AgentError):  # the next turn says it
                     is_left = await self._catch_up()
@@ -426,11 +430,20 @@ class Chat:
                     return waiting.result()
                 if is_left:
                     return None
+                if self._goes_on.is_set():  # there is nothing to send
+                    self._goes_on.clear()
+                    going = asyncio.ensure_future(self._goes_on.wait())
         finally:
+            self._goes_on.clear()
             waiting.cancel()
+            going.cancel()
+
+    def go_on(self) -> None:
+        """Send what waits since a turn ended early."""
+        self._goes_on.set()
 
     async def _catch_up(self) -> bool:
-        """Show what another interface did. Returns whether nobody runs a message that was left here."""
+        """Show what another interface did. Returns whether it is for this one to send what waits."""
         chat, entry = self.stored, await self._runs.entry(self.stored)
         if entry != self._entry:
             before = [as_seen(part) for part in shown_parts(chat.messages)]
@@ -444,10 +457,16 @@ class Chat:
                 else:
                     self._show_anew()
             self._entry = entry
-        if self._has_left:
-            self._has_left = await self._waits()
-            return self._has_left and await self._runs.is_idle(chat)
-        return False
+        waiting = await self._runs.waiting(chat)
+        self._has_left = self._has_left and bool(waiting)
+        sends = await self._runs.sends(chat) if waiting else ""
+        held = waiting if sends == "person" else []
+        if held and held != self._held:
+            self._screen.note("  these wait since the last turn ended early: Enter sends them")
+            for message in held:
+                self._screen.note(f"  next: {one_line(message, 70)}")
+        self._held = held
+        return sends not in ("", "runner") and (self._goes_on.is_set() or (self._has_left and sends == "anyone"))
 
     def _check_order(self, before: list[tuple[str, str]]) -> None:
         """Show the conversation anew if another interface added something just before this turn."""

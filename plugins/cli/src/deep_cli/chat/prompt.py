@@ -81,6 +81,8 @@ class ChatPrompt:
         """Is called with a message for the agent at work (Alt-Enter)."""
         self.switch: Callable[[], None] = _nothing
         """Is called at Shift-Tab."""
+        self.go_on: Callable[[], None] = _nothing
+        """Is called at Enter on an empty line."""
         self.about: Callable[[], str] = str
         """Returns what stands after the status above the prompt."""
         self.dropped: set[str] = set()
@@ -336,6 +338,8 @@ class ChatPrompt:
                 buffer.append_to_history()
                 self.add(buffer.text.rstrip())
                 buffer.reset()
+            elif not self.busy:
+                self.go_on()
 
         @keys.add("escape", "enter")
         def another_line(event: Any) -> None:

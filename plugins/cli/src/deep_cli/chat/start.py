@@ -222,7 +222,7 @@ async def _talk_at(prompt: ChatPrompt, chat: Chat, screen: ChatScreen, attachmen
     talk = _Talk(chat, screen, attachments)
     prompt.steer = chat.steer
     prompt.about = lambda: BUSY if prompt.busy else f"{chat.mode} · {label(chat.stored.model or '')}"
-    prompt.switch = chat.switch_mode
+    prompt.switch, prompt.go_on = chat.switch_mode, chat.go_on
     prompt.complete(lambda: all_commands(chat), chat.stored.folder)
     prompt.dropped = chat.mentions.dropped
 

@@ -309,19 +309,15 @@ class ChatRuns:
         """Add a message to those that the chat's runner sends next. Errors as for `Runner.post`."""
         await self._runner.post(chat.id, "prompt", message, chat.labels)
 
-    async def is_idle(self, chat: StoredChat) -> bool:
-        """Whether nobody runs the chat, and nothing of it is unfinished."""
+    async def waiting(self, chat: StoredChat) -> list[str]:
+        """Return the messages that wait in the chat. A store that fails is left in the next turn."""
         with suppress(AgentError):
-            info = await self.store.info(chat.id)
-            return info.holder is None and info.status == "idle"
-        return False
+            return [text_of(message) for message in await self._runner.messages(chat.id)]
+        return []
 
-    async def next_message(self, chat: StoredChat) -> str | None:
-        """Return a message that another process left in the chat. A store that fails is left in the next turn."""
-        with suppress(AgentError):
-            message = await self._runner.next_message(chat.id)
-            return message if message is None else text_of(message)
-        return None
+    async def sends(self, chat: StoredChat) -> str:
+        """Return who sends them, as `SessionInfo.sends` says."""
+        return (await self.store.info(chat.id)).sends
 
     async def next(self, chat: StoredChat, **how: Any) -> Outcome:
         """Run the agent with a message that another process left. Arguments and errors as for `Runner.run_next`."""

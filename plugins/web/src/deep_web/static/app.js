@@ -256,8 +256,8 @@ async function carryOut(mode) {
   if (text && (await chooseMode(mode))) post(text, "send");
 }
 
-function showQueue(queued) {
-  $("held").hidden = !queued.length || page.state.status !== "idle";
+function showQueue({ queued = [], held = false }) {
+  $("held").hidden = !held;
   $("queue").replaceChildren(...queued.map((text) => element("li", "", element("span", "soft", "Next: "), text)));
 }
 
@@ -284,7 +284,7 @@ function takeState(state) {
   showUsage(state.usage);
   showModel(state.model);
   showMode(state);
-  showQueue(state.queued ?? []);
+  showQueue(state);
   $("interrupted").hidden = !state.interrupted;
   $("again").hidden = !state.again;
   $("again-how").textContent = state.again === "failed" ? "failed" : "was stopped";
