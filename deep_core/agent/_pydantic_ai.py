@@ -6,7 +6,7 @@ Read with each new version of Pydantic AI: what stands here may change without n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 # `asyncio.gather` would leave the other tasks running when one fails. Since 2.62.
 # A history processor may be sync or async, with or without the run context; these are the rules by which Pydantic AI
@@ -63,7 +63,7 @@ def has_instructions(toolset: AbstractToolset[Any]) -> bool:
 
     The public `get_instructions` is async and is awaited for each toolset at each step. `_instructions` since 2.62.
     """
-    return bool(getattr(cast("Any", toolset), "_instructions", True))
+    return bool(getattr(toolset, "_instructions", True))
 
 
 class QuietToolset(CombinedToolset[Any]):

@@ -41,14 +41,12 @@ class Catalog:
     """What an agent's policy knows of tools. Every run of the agent adds what it lists."""
 
     rules: Rules
-    _replaced: dict[tuple[str, str], ToolFacts] = field(default_factory=dict[tuple[str, str], ToolFacts])
-    """(plugin, original name) -> the tool whose place another one takes."""
+    is_checked: bool = False
+    """Whether the rules match the tools; or the parent agent has checked them."""
+    _facts: dict[tuple[str, str], ToolFacts] = field(default_factory=dict[tuple[str, str], ToolFacts])
+    """(plugin, original name) -> the tool, also one whose place another takes."""
     _replacers: dict[str, list[tuple[str, str]]] = field(default_factory=dict[str, list[tuple[str, str]]])
     """Plugin -> the tools that its own ones replace."""
-    _pending: dict[tuple[str, str], list[ToolFacts]] | None = field(
-        default_factory=dict[tuple[str, str], list[ToolFacts]]
-    )
-    """(plugin, toolset) -> its tools, until the rules have been checked; then None."""
     _said: dict[str, _Said] = field(default_factory=dict[str, _Said])
     """Cache: the last definition of each name, and what the rules say of it."""
 
@@ -56,25 +54,10 @@ class Catalog:
         """Record that `plugin`'s tool replaces `other`'s of that original name, whose approval rules still apply."""
         self._replacers.setdefault(plugin, []).append((other, tool))
 
-    def replaced(self, definition: ToolDefinition) -> None:
-        """Record a replaced tool."""
+    def seen(self, definition: ToolDefinition) -> None:
+        """Record a tool. Rules may name it though it is not offered."""
         known = tool_facts(definition)
-        self._replaced[known.plugin, known.original] = known
-
-    def seen(self, toolset: tuple[str, str], definitions: Sequence[ToolDefinition]) -> None:
-        """Collect the tools of a toolset (plugin, label) until the rules have been checked once."""
-        pending = self._pending  # read once: a run in another thread may finish the check meanwhile
-        if pending is not None:
-            pending[toolset] = [*map(tool_facts, definitions)]
-
-    @property
-    def is_checked(self) -> bool:
-        """Whether the rules have been checked against the tools."""
-        return self._pending is None
-
-    def trust_names(self) -> None:
-        """Skip the check: the parent agent has checked these rules."""
-        self._pending = None
+        self._facts[known.plugin, known.original] = known
 
     def check(self, definitions: Sequence[ToolDefinition]) -> None:
         """Check the rules until they pass once, against these tools and all that were seen: some appear only in a run.
@@ -82,12 +65,9 @@ class Catalog:
         Raises:
             UserError: a rule matches no tool; with a suggestion.
         """
-        pending = self._pending
-        if pending is not None:
-            seen = [tool for tools in [*pending.values()] for tool in tools]
-            # Rules may name a replaced tool: its approvals still apply.
-            self.rules.check([*map(tool_facts, definitions), *seen, *self._replaced.values()])
-            self._pending = None  # only now: a rule that matches nothing must also stop the next run
+        if not self.is_checked:
+            self.rules.check([*map(tool_facts, definitions), *self._facts.values()])
+            self.is_checked = True  # only now: a rule that matches nothing must also stop the next run
 
     @property
     def names(self) -> set[str]:
@@ -112,4 +92,4 @@ class Catalog:
         """Return the tool and the tools that it replaces: rules for either apply."""
         known = asking_facts(definition)
         pairs = self._replacers.get(known.plugin, ())
-        return [known, *(self._replaced[p] for p in pairs if p[1] in known.names and p in self._replaced)]
+        return [known, *(self._facts[p] for p in pairs if p[1] in known.names and p in self._facts)]

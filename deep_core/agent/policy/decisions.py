@@ -157,7 +157,7 @@ class Policy:
         await self._judge(ctx, calls, definition, args, decision, None)
         return decision
 
-    async def verify(self, ctx: Ctx, definition: ToolDefinition, args: Args) -> Decision | None:
+    async def verify(self, ctx: Ctx, calls: RunCalls, definition: ToolDefinition, args: Args) -> Decision | None:
         """Verify, at the tool, that this is the call that was decided on: that tool, those arguments, this once.
 
         Any other call is decided on here, and no approval counts for it.
@@ -169,7 +169,6 @@ class Policy:
             ApprovalRequired: a person must decide.
             ToolFailed: the call is denied; the model reads the reason.
         """
-        calls = calls_of(ctx)
         if not ctx.tool_call_approved and self._is_free(definition, calls):
             return None
         known, digest, call_id = decided.get(), digest_args(args), ctx.tool_call_id or ""
@@ -268,7 +267,7 @@ class Policy:
 
     async def tell(self, ctx: Ctx, tool: str, plugin: str, call_id: str, decision: Said, reason: str) -> None:
         """Tell the observers what was decided about a call."""
-        if self.observers.any:
+        if self.observers.listeners:
             from ..run.events import ApprovalEvent
 
             event = ApprovalEvent(

@@ -81,6 +81,7 @@ class Attributing(WrapperToolset[Deps]):
             self._foreign.add(name)
             plugin = self.owners.get(definition.capability_id or "", "app")
             own[name] = self.foreign.attribute(plugin, definition, searches=self._is_search(tool))
+            self.policy.tools.seen(own[name])
         return replace(tool, tool_def=own[name])
 
     def _is_search(self, tool: ToolsetTool[Deps]) -> bool:
@@ -99,18 +100,14 @@ class InnerGate(Attributing):
 
     async def get_tools(self, ctx: Ctx) -> dict[str, ToolsetTool[Deps]]:
         """Return all tools except deferred ones that the filter hides: the tool search is outside of this toolset."""
-        tools = await super().get_tools(ctx)
-        if not self.policy.rules.shown:
-            return tools
-        later = {name: tool.tool_def for name, tool in tools.items() if tool.tool_def.defer_loading}
-        hidden = {name: definition for name, definition in later.items() if not self.policy.tools.shows(definition)}
-        self.policy.tools.seen(("", "on demand"), [*hidden.values()])  # rules may name them
-        return {name: tool for name, tool in tools.items() if name not in hidden}
+        tools, shows = await super().get_tools(ctx), self.policy.tools.shows
+        return {n: tool for n, tool in tools.items() if not tool.tool_def.defer_loading or shows(tool.tool_def)}
 
     async def call_tool(self, name: str, tool_args: Args, ctx: Ctx, tool: ToolsetTool[Deps]) -> object:
         """Verify the call of a tool that no plugin's toolset listed: such a toolset verifies deeper inside."""
         if name in self._foreign:
-            await self.policy.verify(ctx, calls_of(ctx).own.get(name, tool.tool_def), tool_args)
+            calls = calls_of(ctx)
+            await self.policy.verify(ctx, calls, calls.own.get(name, tool.tool_def), tool_args)
         return await self.wrapped.call_tool(name, tool_args, ctx, tool)
 
 
@@ -191,7 +188,7 @@ class PolicyCapability(HostingCapability, PendingMessageDrainCapability):
         """Report a request once: when every other hook has accepted the answer of its last attempt."""
         response = await super().after_model_request(ctx, request_context=request_context, response=response)
         release_request(ctx)
-        if self.policy.observers.any:
+        if self.policy.observers.listeners:
             from ..run.events import RequestEvent
 
             used, model = response.usage, response.model_name or ""

@@ -111,7 +111,7 @@ class DeepCapability(PassingEvents):
 
     async def wrap_run(self, ctx: Ctx, *, handler: WrapRunHandler) -> AgentRunResult[object]:
         """Report the run's start and end."""
-        if not self._observers.any:
+        if not self._observers.listeners:
             return await handler()
         from .events import RunEndEvent, RunStartEvent
 
@@ -126,7 +126,7 @@ class DeepCapability(PassingEvents):
 
     async def before_node_run(self, ctx: Ctx, *, node: AgentNode[Deps]) -> AgentNode[Deps]:
         """Report the calls that a person denied; no other hook sees them."""
-        if self._observers.any and isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
+        if self._observers.listeners and isinstance(node, UserPromptNode) and node.deferred_tool_results is not None:
             pending = unanswered_calls(ctx.messages)
             for call_id, answer in node.deferred_tool_results.approvals.items():
                 if call_id in pending and (answer is False or isinstance(answer, ToolDenied)):
@@ -174,7 +174,7 @@ class DeepCapability(PassingEvents):
         self, ctx: Ctx, *, call: ToolCallPart, tool_def: ToolDefinition, args: Args, handler: WrapToolExecuteHandler
     ) -> object:
         """Report a call's start and end."""
-        if not self._observers.any:
+        if not self._observers.listeners:
             return await handler(args)
         from .events import ToolEvent
 

@@ -168,7 +168,7 @@ class History:
         after: Sequence[ModelMessage],
         error: str | None = None,
     ) -> None:
-        if self.observers.any:
+        if self.observers.listeners:
             from .events import CompactionEvent
 
             plugin, name, old, new = processor.plugin, processor.value.name, len(before), len(after)

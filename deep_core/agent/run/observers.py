@@ -36,17 +36,12 @@ class Observers:
     Attributes:
         caller: calls their hooks, inside containment.
         contexts: what each plugin's hook receives.
-        listeners: their names, first to last.
+        listeners: their names, first to last. Ask for one before making an event: its module takes 4 ms to import.
     """
 
     caller: Caller | None = None
     contexts: Mapping[str, AgentContext] = field(default_factory=dict[str, "AgentContext"])
     listeners: tuple[str, ...] = ()
-
-    @property
-    def any(self) -> bool:
-        """Whether a plugin listens. Ask before making an event: its module takes 4 ms to import."""
-        return bool(self.listeners)
 
     async def send(self, event: RunEvent) -> None:
         """Send an event to all listeners, one after another."""

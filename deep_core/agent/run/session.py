@@ -383,19 +383,14 @@ class DeepAgentDeps(Generic[App]):
         return replace(self, state=self.state.child(), depth=self.depth + 1)
 
 
-def is_session(deps: object) -> TypeGuard[Deps]:
-    """Whether an object is a session."""
-    return isinstance(deps, DeepAgentDeps)
-
-
-def session(ctx: RunContext[object]) -> Deps:
+def session(ctx: Ctx) -> Deps:
     """Return the session of a run.
 
     Raises:
         pydantic_ai.UserError: the run has no session; the message shows the line to add.
     """
     deps = ctx.deps
-    if is_session(deps):
+    if isinstance(deps, DeepAgentDeps):  # pyright: ignore[reportUnnecessaryIsInstance] - whatever the caller gave
         return deps
     from pydantic_ai import UserError
 

@@ -58,10 +58,6 @@ class ToolAssembly:
         for item in given.get("toolsets", ()):
             toolset = DynamicToolset[Deps](item) if callable(item) else item
             toolsets.append(self._member(toolset, "app", app))
-        for member in toolsets:
-            for definition in member.static_definitions() or ():
-                if tool_facts(definition).original in member.rules.hidden:
-                    self.policy.tools.replaced(definition)
         self._check_replacements(toolsets, replacements)
         return Toolbox(toolsets)
 
@@ -158,7 +154,7 @@ class ToolAssembly:
                 check_atoms(rules.require_approval, tools, where=f"{where}.require_approval")
         definitions = [*toolbox.offered()]
         if self.found.spec.depth:
-            self.policy.tools.trust_names()  # the parent checked its rules; a subagent may have fewer tools
+            self.policy.tools.is_checked = True  # the parent checked its rules; a subagent may have fewer tools
         elif self.policy.rules.name_tools and complete:
             self.policy.tools.check(definitions)
         return definitions if complete else None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from operator import is_
-from typing import TYPE_CHECKING, Self, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Self, TypeAlias, TypeGuard, TypeVar
 
 from pydantic_ai import Tool, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, CombinedToolset, FunctionToolset, PreparedToolset, WrapperToolset
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 RESERVED_TOOL_NAMES = ("search_tools", "load_capability", "final_result")
 """Tool names that Pydantic AI takes for itself as soon as a deferred tool, capability or an output model exists."""
 T = TypeVar("T")
-Metadata = Mapping[str, object]
+Tools: TypeAlias = dict[str, ToolsetTool[Deps]]
 
 
 @dataclass(eq=False, repr=False)
@@ -88,10 +89,12 @@ class PluginToolset(WrapperToolset[Deps]):
     incidents: Incidents
     _entered: list[bool] = field(default_factory=list[bool], init=False, repr=False, compare=False)
     """Whether each `__aenter__` worked."""
-    _seen: dict[str, tuple[ToolDefinition, ToolDefinition, Metadata]] = field(
-        default_factory=dict[str, tuple[ToolDefinition, ToolDefinition, Metadata]], repr=False, compare=False
+    _seen: dict[str, tuple[ToolDefinition, ToolDefinition]] = field(
+        default_factory=dict[str, tuple[ToolDefinition, ToolDefinition]], repr=False, compare=False
     )
-    """Cache: original name -> the definition listed last, as attributed, its metadata. Safe to share between runs."""
+    """Cache: original name -> the definition listed last, as attributed. Safe to share between runs."""
+    _fixed: tuple[object, Tools] = field(default=((), {}), init=False, repr=False, compare=False)
+    """Cache: the attributes of the functions that no run changes, and those of them that are offered."""
 
     @property
     def id(self) -> str | None:
@@ -127,37 +130,50 @@ class PluginToolset(WrapperToolset[Deps]):
         error.add_note(f"plugin {self.kernel.label(self.plugin)}, toolset {self.wrapped.label}")
         self.incidents.record(self.plugin, f"toolset {self.wrapped.label}", error, f"it {what} and was left out")
 
-    async def _listed(self, ctx: Ctx) -> dict[str, ToolsetTool[Deps]]:
+    async def _listed(self, own: AbstractToolset[Deps], ctx: Ctx) -> Tools:
         if self._entered and not self._entered[-1]:
             return {}
-        name, tracer = self.wrapped.id or self.wrapped.label, self.kernel.tracer
         try:
-            with tracer.step(self.plugin, "toolset", name, ctx):
-                if _prepares_nothing(own := self.wrapped):
-                    # Pydantic AI copies the run's context for each tool that it prepares: 4 % of a turn's CPU.
-                    return {name: own.tool_for_tool_def(tool.tool_def, ctx=ctx) for name, tool in own.tools.items()}
+            with self.kernel.tracer.step(self.plugin, "toolset", own.id or own.label, ctx):
                 return await own.get_tools(ctx)
         except BaseException as error:
             reraise_control(error)
             self._failed("could not list its tools", error)
             return {}
 
-    async def get_tools(self, ctx: Ctx) -> dict[str, ToolsetTool[Deps]]:
-        """List the offered tools by final name."""
-        out: dict[str, ToolsetTool[Deps]] = {}
-        everything: list[ToolDefinition] = []
-        own = calls_of(ctx).own
-        for name, tool in (await self._listed(ctx)).items():
-            definition = self._attributed(name, tool.tool_def)
-            everything.append(definition)
-            if name in self.rules.hidden:
-                self.policy.tools.replaced(definition)
-            if self.offers(definition):
-                own[definition.name] = definition
-                out[definition.name] = replace(tool, toolset=self, tool_def=definition)
-        if not self.policy.tools.is_checked:
-            self.policy.tools.seen((self.plugin, self.wrapped.label), everything)
-        return out
+    async def get_tools(self, ctx: Ctx) -> Tools:
+        """List the offered tools by final name. Those that a run may change come last."""
+        tools, others = self._functions(self.wrapped, ctx)
+        if others is not None:
+            tools = {**tools, **self._offered(await self._listed(others, ctx))}
+        return tools
+
+    def _functions(self, own: AbstractToolset[Deps], ctx: Ctx) -> tuple[Tools, AbstractToolset[Deps] | None]:
+        """Return the functions that no run changes, and a toolset of the others, which Pydantic AI prepares.
+
+        It copies the run's context for each tool that it prepares: 4 % of a turn's CPU.
+        """
+        if type(own) is not FunctionToolset:
+            return {}, own
+        fixed = {
+            name: (vars(tool), vars(tool.function_schema))
+            for name, tool in own.tools.items()
+            if type(tool) is Tool and not tool.prepare
+        }
+        made_of, tools = self._fixed
+        if made_of != (ctx.max_retries, fixed):
+            copies = {n: ({**t, "metadata": _copied(t["metadata"])}, {**schema}) for n, (t, schema) in fixed.items()}
+            tools = self._offered({n: own.tool_for_tool_def(own.tools[n].tool_def, ctx=ctx) for n in fixed})
+            self._fixed = (ctx.max_retries, copies), tools
+        if len(fixed) == len(own.tools):
+            return tools, None
+        others = copy(own)
+        others.tools = {name: tool for name, tool in own.tools.items() if name not in fixed}
+        return tools, others
+
+    def _offered(self, listed: Tools) -> Tools:
+        own = [(tool, self._attributed(name, tool.tool_def)) for name, tool in listed.items()]
+        return {d.name: replace(tool, toolset=self, tool_def=d) for tool, d in own if self.offers(d)}
 
     def offers(self, definition: ToolDefinition) -> bool:
         """Whether the plugin's settings let the model see this tool."""
@@ -165,22 +181,22 @@ class PluginToolset(WrapperToolset[Deps]):
         return known.original not in self.rules.hidden and (offered is None or offered.matches(known))
 
     def _attributed(self, name: str, definition: ToolDefinition) -> ToolDefinition:
-        seen, metadata = self._seen.get(name), definition.metadata or {}
-        if seen is None or seen[0] != definition or seen[2] != metadata:
+        seen = self._seen.get(name)
+        if seen is None or seen[0] != definition:
             attributed = self.rules.attribute(self.plugin, definition)
             # Otherwise Pydantic AI sets both at each listing, on a copy.
             attributed.toolset_id = attributed.toolset_id or self.wrapped.id
             attributed.capability_id = attributed.capability_id or "deep"
-            # A snapshot: an application may append to a tool's list of tags, which the definitions share.
-            known: Metadata = {key: [*item] if is_list(item) else item for key, item in metadata.items()}
-            self._seen[name] = seen = (definition, attributed, known)
+            self._seen[name] = seen = (replace(definition, metadata=_copied(definition.metadata)), attributed)
+            self.policy.tools.seen(attributed)
         return seen[1]
 
     async def call_tool(self, name: str, tool_args: Args, ctx: Ctx, tool: ToolsetTool[Deps]) -> object:
         """Verify the call with the arguments that are about to be used, then make it under the author's name."""
         # The definition that this toolset listed: a capability may have changed the one that comes back.
-        definition = calls_of(ctx).own.get(name) or next(d for _, d, _ in self._seen.values() if d.name == name)
-        decision = await self.policy.verify(ctx, definition, tool_args)
+        calls = calls_of(ctx)
+        definition = calls.own.get(name) or next(d for _, d in self._seen.values() if d.name == name)
+        decision = await self.policy.verify(ctx, calls, definition, tool_args)
         original = tool_facts(definition).original
         named = tool.tool_def.name == ctx.tool_name == original  # true for most tools
         inner = tool if named else replace(tool, tool_def=replace(tool.tool_def, name=original))
@@ -225,8 +241,9 @@ def static_definitions(toolset: AbstractToolset[Deps]) -> list[ToolDefinition] |
     return [tool.tool_def for tool in toolset.tools.values()] if type(toolset) is FunctionToolset else None
 
 
-def _prepares_nothing(toolset: AbstractToolset[Deps]) -> TypeGuard[FunctionToolset[Deps]]:
-    return type(toolset) is FunctionToolset and all(type(t) is Tool and not t.prepare for t in toolset.tools.values())
+def _copied(metadata: dict[str, object] | None) -> dict[str, object] | None:
+    """Copy the lists too: an application may append to a tool's list of tags, which the definitions share."""
+    return metadata and {key: [*item] if is_list(item) else item for key, item in metadata.items()}
 
 
 class SequentialToolset(QuietToolset):
@@ -248,8 +265,8 @@ class SequentialToolset(QuietToolset):
     async def _asked(self, ask: Callable[[AbstractToolset[Deps]], Awaitable[T]]) -> list[T]:
         """Ask each toolset once; run those that may wait concurrently."""
         waiting = [toolset for toolset in self.toolsets if not _settled(toolset)]
-        late = iter(await gather(*map(ask, waiting)) if waiting else ())
-        return [await ask(toolset) if _settled(toolset) else next(late) for toolset in self.toolsets]
+        late = dict(zip(map(id, waiting), await gather(*map(ask, waiting)) if waiting else (), strict=True))
+        return [late[id(each)] if id(each) in late else await ask(each) for each in self.toolsets]
 
     async def call_tool(self, name: str, tool_args: Args, ctx: Ctx, tool: ToolsetTool[Deps]) -> object:
         """Call the tool through the toolset that listed it."""
@@ -321,10 +338,10 @@ class Toolbox(SequentialToolset):
             tools = {
                 t.tool_def.name: t for t in (*reversed(every), *mine) if t.tool_def.name not in RESERVED_TOOL_NAMES
             }
-            calls_of(ctx).own.update({name: tool.tool_def for name, tool in tools.items()})
             for tool in every:
                 if tools.get(tool.tool_def.name) is not tool:
                     self._leave_out(tool.tool_def)
+        calls_of(ctx).own.update({name: tool.tool_def for name, tool in tools.items()})
         return tools
 
     def _leave_out(self, definition: ToolDefinition) -> None:

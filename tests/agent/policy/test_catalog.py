@@ -25,7 +25,7 @@ def test_a_tool_that_changed_is_looked_at_again() -> None:
 def test_a_replacing_tool_keeps_the_rules_for_the_one_that_it_replaces() -> None:
     catalog = Catalog(Rules({"read": True}))
     catalog.replacing("mine", "files", "read")
-    catalog.replaced(tool("read", "files"))
+    catalog.seen(tool("read", "files"))
     assert catalog.of(tool("read", "mine")).how == "always"
     assert catalog.of(tool("list", "mine")).how == "never"
 
@@ -35,7 +35,7 @@ def test_a_rule_is_checked_until_it_has_passed_once_against_all_that_was_seen() 
     with pytest.raises(UserError, match="no tool 'later'"):
         catalog.check([tool("now")])
     assert not catalog.is_checked
-    catalog.seen(("files", "disk"), [tool("later")])
+    catalog.seen(tool("later"))
     catalog.check([tool("now")])
     assert catalog.is_checked
     catalog.check([])  # nothing to check any more

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pydantic_ai import DeferredToolRequests, ModelRetry, RunContext, ToolFailed
+from pydantic_ai import (
+    DeferredToolRequests,
+    ModelMessage,
+    ModelResponse,
+    ModelRetry,
+    RunContext,
+    TextPart,
+    Tool,
+    ToolFailed,
+)
 from pydantic_ai.exceptions import ApprovalRequired
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import CombinedToolset, FunctionToolset, PreparedToolset, WrapperToolset
 
@@ -132,6 +143,58 @@ def test_a_tool_that_is_changed_after_its_first_listing_asks_as_it_now_says(chan
             setattr(tool, name, value)
     assert isinstance(run(agent).output, DeferredToolRequests)
     assert tools.names == ["wipe"]
+
+
+def describe(tool: Tool[Any]) -> None:
+    tool.description = "New."
+
+
+def replace_the_schema(tool: Tool[Any]) -> None:
+    tool.function_schema.json_schema = {"type": "object", "properties": {"new": {"type": "string"}}}
+
+
+def hide(tool: Tool[Any]) -> None:
+    async def never(context: RunContext[Any], definition: ToolDefinition) -> None:
+        return None
+
+    tool.prepare = never
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (describe, [("wipe", "New.", ["path", "text"])]),
+        (replace_the_schema, [("wipe", "", ["new"])]),
+        (hide, []),
+    ],
+)
+def test_the_model_is_shown_a_function_as_it_is_now(change: Callable[[Tool[Any]], None], expected: list[Any]) -> None:
+    tools = Tools(id="disk").add("wipe")
+    shown: list[Any] = []
+
+    def say(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        each = [(t.name, t.description or "", [*t.parameters_json_schema["properties"]]) for t in info.function_tools]
+        shown.append(each)
+        return ModelResponse([TextPart("done")])
+
+    agent = agent_of(plugin("disk", toolsets=[tools.toolset]), model=FunctionModel(say))
+    run(agent)
+    change(tools.toolset.tools["wipe"])
+    run(agent)
+    assert shown == [[("wipe", "", ["path", "text"])], expected]
+
+
+def test_functions_that_a_run_may_change_are_shown_after_the_others() -> None:
+    async def as_it_is(context: RunContext[Any], definition: ToolDefinition) -> ToolDefinition:
+        return definition
+
+    tools = Tools(id="disk").add("prepared", prepare=as_it_is).add("fixed")
+    model = scripted(Call("prepared", {}), Call("fixed", {}))
+    assert outcomes(run(agent_of(plugin("disk", toolsets=[tools.toolset]), model=model))) == [
+        ("prepared", "success"),
+        ("fixed", "success"),
+    ]
+    assert [*model.player.views[0].tools] == ["fixed", "prepared"]
 
 
 def test_the_toolsets_of_a_run_are_listed_as_one_and_in_another_form_left_alone() -> None:
