@@ -235,7 +235,7 @@ DEFECTS: dict[str, Defect] = {
     ),
     "filters: task has only its own tags": Defect(
         "plugins/subagents/src/deep_subagents/inherited.py",
-        "    tags |= _tags_of_tools(ctx)\n",
+        "    tags |= {*STANDARD_TAGS} if plan is None else _tags_of_tools(plan.known, plan.policy.rules)\n",
         "",
         ("test_authority.py", "task"),
     ),

@@ -13,17 +13,26 @@ if TYPE_CHECKING:
 
     from .options import SubAgentConfig
 
-__all__ = ["tags_of_children"]
+__all__ = ["plan_of", "tags_of_children"]
 
 
-def tags_of_children(ctx: RunContext[Any], types: Iterable[SubAgentConfig]) -> list[str]:
-    """Return the tags of all that subagents of this run's agent may call, sorted.
+def plan_of(ctx: RunContext[Any]) -> Any:
+    """Return what the kernel made this run's agent from, which never changes; None if no kernel made it."""
+    leaves: list[AbstractCapability[Any]] = []
+    if ctx.root_capability is not None:
+        ctx.root_capability.apply(leaves.append)
+    # Only the kernel's own capability has one.
+    return next((plan for leaf in leaves if (plan := getattr(leaf, "plan", None)) is not None), None)
+
+
+def tags_of_children(plan: Any, types: Iterable[SubAgentConfig]) -> list[str]:
+    """Return the tags of all that subagents of an agent may call, sorted.
 
     Its filter is theirs: what it hides, they have not. A type narrows further, which is not counted. An agent that no
     kernel made passes no policy on, so that its subagents may do anything.
     """
     tags = {tag for kind in types for function in kind.functions for tag in _tags_of_function(function)}
-    tags |= _tags_of_tools(ctx)
+    tags |= {*STANDARD_TAGS} if plan is None else _tags_of_tools(plan.known, plan.policy.rules)
     return sorted(tags)
 
 
@@ -32,16 +41,7 @@ def _tags_of_function(function: object) -> Sequence[str]:
     return (ToolFacts("", "") if definition is None else tool_facts(definition)).tags
 
 
-def _tags_of_tools(ctx: RunContext[Any]) -> set[str]:
-    leaves: list[AbstractCapability[Any]] = []
-    if ctx.root_capability is not None:
-        ctx.root_capability.apply(leaves.append)
-    made = next((leaf for leaf in leaves if hasattr(leaf, "plan")), None)  # the kernel's own capability
-    plan: Any = getattr(made, "plan", None)
-    if plan is None:
-        return {*STANDARD_TAGS}
-    known: Sequence[ToolDefinition] | None = plan.known
-    rules: Any = plan.policy.rules
+def _tags_of_tools(known: Sequence[ToolDefinition] | None, rules: Any) -> set[str]:
     if known is None:
         # Some tools are known only in a run. A rule that names them says nothing about their tags.
         named = any(":" in str(rule) for rule in rules.shown)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
 
 from pydantic_ai import Agent, FunctionToolset, RunContext, Tool, ToolDefinition
 from pydantic_ai.capabilities import Toolset
@@ -17,7 +18,7 @@ from deep_core import ToolName
 from deep_core.plugin_api import as_expression
 
 from .catalog import DEFAULT
-from .inherited import tags_of_children
+from .inherited import plan_of, tags_of_children
 from .options import GENERAL_PURPOSE, SubAgentConfig, SubagentsOptions
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ DESCRIPTION = (
 )
 OWN_TAGS = ("read", "subagent")
 """What starting a subagent does by itself."""
+NO_PLAN = frozenset[str]()
+"""Stands for the plan of an agent that no kernel made."""
 STATUS = "Report on background tasks: one, or all. wait: until they end."
 CANCEL = "Stop a background task."
 REPORT = "Your last message is all that your caller gets: what you found or did, and what is left to do."
@@ -108,7 +111,8 @@ def build_toolset(
             work = delegation()
         return await work.cancel(ctx, arguments)
 
-    inherited: dict[int, ToolDefinition] = {}
+    # Found once for each agent, not at each request.
+    inherited: WeakKeyDictionary[object, ToolDefinition] = WeakKeyDictionary()
 
     async def offer(ctx: RunContext[Any], definition: ToolDefinition) -> ToolDefinition | None:
         # A session at the maximum depth starts no subagents.
@@ -116,12 +120,12 @@ def build_toolset(
             return None
         if definition.name != "task":
             return definition
-        tags = [*OWN_TAGS, *tags_of_children(ctx, types.values())]
-        # The same object each time: the kernel keeps what it found out about it.
-        offered = inherited.get(hash(tuple(tags)))
+        plan = plan_of(ctx)
+        offered = inherited.get(plan or NO_PLAN)
         if offered is None or offered.description != definition.description:
-            metadata = {**(definition.metadata or {}), "tags": [*dict.fromkeys(tags)]}
-            offered = inherited[hash(tuple(tags))] = replace(definition, metadata=metadata)
+            tags = [*dict.fromkeys((*OWN_TAGS, *tags_of_children(plan, types.values())))]
+            offered = replace(definition, metadata={**(definition.metadata or {}), "tags": tags})
+            inherited[plan or NO_PLAN] = offered
         return offered
 
     kind: dict[str, Any] = {"type": "string"}
