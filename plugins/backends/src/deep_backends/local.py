@@ -128,7 +128,6 @@ class LocalBackend(
         self._max_output_bytes = max_output_bytes
         self._virtual_root = virtual_root
         self._commands = LocalWorkspaceBackend(self._given)
-        self._bounds: ProtectedPaths | None = None
 
     @property
     def ref(self) -> WorkspaceRef:
@@ -139,30 +138,29 @@ class LocalBackend(
         """Deny writes to these files, or below these directories, from now on. Repeating a path changes nothing."""
         added = [path for path in _absolute(paths) if path not in self._protected]
         self._protected.extend(added)
-        if self._bounds is not None:
-            self._bounds.add(added)
+        if "_confined" in vars(self):
+            self._confined.add(added)
 
+    @cached_property
     def _confined(self) -> ProtectedPaths:
-        """Resolve the root and its protected paths at the first operation, then keep them."""
-        if self._bounds is None:
-            root = os.path.realpath(self._given)
-            if not os.path.isdir(root):
-                raise WorkspaceUnavailableError(
-                    f"the workspace directory {self._given!r} does not exist: create it, or choose another root"
-                )
-            self._bounds = ProtectedPaths(root, self._protected)
-        return self._bounds
+        """The root and its protected paths, as the first operation resolves them."""
+        root = os.path.realpath(self._given)
+        if not os.path.isdir(root):
+            raise WorkspaceUnavailableError(
+                f"the workspace directory {self._given!r} does not exist: create it, or choose another root"
+            )
+        return ProtectedPaths(root, self._protected)
 
     def _named(self, path: str) -> str:
         """Return the path that `path` names: with a virtual root, what is outside is below the root."""
-        root = self._confined().root
+        root = self._confined.root
         if not self._virtual_root or not path.startswith("/") or "\0" in path or below(path, root) is not None:
             return path
         # Another spelling of the root, such as `/var` on macOS, is inside.
         return path if below(os.path.realpath(path), root) is not None else f"{root}/{path.lstrip('/')}"
 
     def _stage(self, path: str, *, create_parents: bool = True) -> Staged:
-        bounds, path = self._confined(), self._named(path)
+        bounds, path = self._confined, self._named(path)
         return Staged(bounds.root, path, guard=bounds.guard(path), create_parents=create_parents)
 
     async def working_dir(self) -> str:
@@ -171,7 +169,7 @@ class LocalBackend(
         Raises:
             WorkspaceUnavailableError: It does not exist.
         """
-        root = self._confined().root
+        root = self._confined.root
         if not os.path.isdir(root):  # noqa: ASYNC240 - a microsecond, and every relative path asks
             raise WorkspaceUnavailableError(
                 f"the workspace directory {root!r} no longer exists: create it again, or give the backend another root"
@@ -183,7 +181,7 @@ class LocalBackend(
     def _open_file(self, path: str) -> tuple[int, int]:
         """Open a regular file; return its descriptor and its size in bytes."""
         path = self._named(path)
-        with Walk(self._confined().root, path) as walk:
+        with Walk(self._confined.root, path) as walk:
             while True:
                 if not walk.name:
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -238,7 +236,7 @@ class LocalBackend(
             os.close(fd)
 
     def _entry(self, path: str, name: str) -> FileEntry:
-        with Walk(self._confined().root, self._named(path)) as walk:
+        with Walk(self._confined.root, self._named(path)) as walk:
             found = walk.stat()
         is_dir = stat.S_ISDIR(found.st_mode)
         return FileEntry(
@@ -288,7 +286,7 @@ class LocalBackend(
         return self._open_directory(self._named(path))[0]
 
     def _open_directory(self, path: str) -> tuple[int, str]:
-        with Walk(self._confined().root, path) as walk:
+        with Walk(self._confined.root, path) as walk:
             walk.enter()
             return os.open(".", _LIST, dir_fd=walk.parent), walk.real
 
@@ -315,7 +313,7 @@ class LocalBackend(
         Raises:
             ConfinementError: It leads outside the root.
         """
-        root = self._confined().root
+        root = self._confined.root
         if "\0" in path:
             raise ValueError(f"a path cannot hold a NUL byte: {path!r}")
         if not path.startswith("/"):
@@ -403,7 +401,7 @@ class LocalBackend(
         Raises:
             FileExistsError: It is a file.
         """
-        bounds, path = self._confined(), self._named(path)
+        bounds, path = self._confined, self._named(path)
         with Walk(bounds.root, path, guard=bounds.guard(path), create=True) as walk:
             name = walk.name
             try:
@@ -420,7 +418,7 @@ class LocalBackend(
         Raises:
             ValueError: The path is the root (or, as `ConfinementError`, above it).
         """
-        bounds, path = self._confined(), self._named(path)
+        bounds, path = self._confined, self._named(path)
         guard = bounds.guard(path)
         with Walk(bounds.root, path, guard=guard) as walk:
             if not walk.name:
@@ -467,7 +465,7 @@ class LocalBackend(
         if not await self.exists(ignore):
             await self.write_bytes(ignore, b"*\n")
         await self.write_bytes(path, b"")
-        with Walk(self._confined().root, path) as walk:
+        with Walk(self._confined.root, path) as walk:
             return os.open(walk.name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=walk.parent)
 
     async def run(

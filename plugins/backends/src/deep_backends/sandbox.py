@@ -119,7 +119,7 @@ class SandboxBackend(LocalBackend):
             environment: what it sees.
             frozen: of a command that stays and has a terminal: what else is read-only, below the root.
         """
-        bounds = self._confined()
+        bounds = self._confined
         root = bounds.root
         home = os.path.realpath(os.path.expanduser("~"))
         options = ["--unshare-user", "--unshare-all", "--die-with-parent", "--cap-drop", "ALL"]
@@ -153,7 +153,7 @@ class SandboxBackend(LocalBackend):
         return [self._bwrap, *options, "--chdir", root, "--", *inner, *argv]
 
     async def _staying(self, command: str) -> Staying:
-        plain, bounds = await super()._staying(command), self._confined()
+        plain, bounds = await super()._staying(command), self._confined
         states = {path: _state(path) for path in bounds.inside}
         before = await to_thread.run_sync(_survey, bounds.root)
         later = Later(bounds.root, states, before)
@@ -178,7 +178,7 @@ class SandboxBackend(LocalBackend):
     @contextmanager
     def _own_write(self, path: str) -> Generator[None]:
         """Tell those who look after commands that stay that this is no command's work."""
-        root = self._confined().root
+        root = self._confined.root
         watching = [each for each in Later.all if each.root == root] if reason_of(path) else []
         for each in watching:
             each.writing += 1
@@ -200,7 +200,7 @@ class SandboxBackend(LocalBackend):
 
         Standard error tells what the command created that is protected, or that runs later.
         """
-        bounds = self._confined()
+        bounds = self._confined
         before = {path: _state(path) for path in bounds.inside}
         later = await to_thread.run_sync(_survey, bounds.root)
         result, notes = None, list[str]()
