@@ -112,6 +112,8 @@ def test_a_turn_makes_few_more_calls_than_the_floor(count: Callable[..., Any]) -
     ours, floor = count("calls_per_turn", OURS, "50"), count("calls_per_turn", "floor", "50")
     hold("calls in a turn of 50, ratio to the floor", ours["all"] / floor["all"])
     hold("calls in a turn of 50, of our own functions", ours["ours"])
+    seven = count("calls_per_turn", "ours", "50")
+    hold("calls in a turn of 50 with seven features, ratio to the floor", seven["all"] / floor["all"])
 
 
 @pytest.mark.exhaustive
