@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 from deep_trials.bfcl import category_file, load_bfcl
 from deep_trials.errors import SuiteError
-from deep_trials.finding import find_suite
+from deep_trials.finding import find_suite, suite_lines
 from deep_trials.function_calls import problem, read_literal, write_literal
 from deep_trials.rows import Row
 from deep_trials.runs import Contender, jobs_of, run_jobs
@@ -168,6 +168,10 @@ def test_the_suite_calls_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("deep_trials.bfcl.PACKAGE", "acme_absent")
     with Kernel(read_config=False) as kernel, pytest.raises(SuiteError, match="pip install --no-deps bfcl-eval"):
         find_suite("calls", kernel)
+    with Kernel(read_config=False) as kernel:
+        assert "calls  the suite calls reads the data of bfcl-eval: pip install --no-deps bfcl-eval" in [
+            *suite_lines(kernel)
+        ]
 
 
 @real
@@ -175,6 +179,7 @@ def test_the_suite_calls_has_four_categories(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(sys, "path", [PACKAGE, *sys.path])
     with Kernel(read_config=False) as kernel:
         suite = find_suite("calls", kernel)
+        assert f"calls  {len(suite.tasks)} tasks  {suite.file.description}" in [*suite_lines(kernel)]
     categories = Counter(json.loads(task.tests["case.json"])["category"] for task in suite.tasks)
     assert [*categories] == ["simple_python", "multiple", "parallel", "irrelevance"]
     assert min(categories.values()) > 100

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from deep_trials import find_suite, load_suite, load_task
 from deep_trials.errors import SuiteError, TaskError
+from deep_trials.finding import suite_lines
 from deep_trials.grading import grade, read_scores
 from deep_trials.suites import OWN, known_suites, write_hashes
 from deep_trials.validating import validate_suite
@@ -98,6 +99,18 @@ def test_plugins_ship_suites_and_two_of_one_name_are_an_error(tmp_path: Path) ->
         pytest.raises(SuiteError, match=r"two plugins have a suite 'weather':\n  first: .*\n  second: "),
     ):
         known_suites(kernel)
+
+
+def test_a_suite_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    class Weather:
+        @hookimpl(of="trials")
+        def deep_eval_suites(self, context: Any) -> list[Path]:
+            return [tmp_path / "weather"]
+
+    with Kernel(plugins=[Weather()], read_config=False) as kernel:
+        lines = [*suite_lines(kernel)]
+    assert [line.split()[0] for line in lines] == ["calls", "smoke", "weather", "work"]
+    assert "suite.toml" in lines[2]
 
 
 @pytest.mark.parametrize(

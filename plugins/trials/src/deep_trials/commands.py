@@ -78,13 +78,12 @@ def evaluate() -> None:
 
 @evaluate.command("suites")
 def suites() -> None:
-    """List the suites that plugins bring."""
-    from .suites import known_suites, load_suite
+    """List the suites that plugins bring, and calls, whose data another package has."""
+    from .finding import suite_lines
 
     with _failures(), Kernel() as kernel:
-        for name, path in sorted(known_suites(kernel).items()):
-            suite = load_suite(path)
-            say(f"{name}  {len(suite.tasks)} tasks  {suite.file.description}")
+        for line in suite_lines(kernel):
+            say(line)
 
 
 @evaluate.command("run")

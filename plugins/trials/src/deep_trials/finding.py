@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deep_core.plugin_api import suggest
 
 from .bfcl import CALLS, calls_suite, is_bfcl, load_bfcl
-from .errors import SuiteError
+from .errors import SuiteError, TrialsError
 from .suites import FILE, Suite, known_suites, load_suite
 
 if TYPE_CHECKING:
     from deep_core import PluginKernel
 
-__all__ = ["find_suite"]
+__all__ = ["find_suite", "suite_lines"]
 
 
 def find_suite(name: str, kernel: PluginKernel) -> Suite:
@@ -36,6 +37,16 @@ def find_suite(name: str, kernel: PluginKernel) -> Suite:
         return calls_suite()
     if folder.is_dir():
         raise SuiteError(f'{folder} has no {FILE}: write one with `license = "…"`, beside the folders of its tasks')
-    raise SuiteError(
-        f"there is no suite {name!r}.{suggest(name, suites)} Known: {', '.join(sorted(suites))}, or a folder"
-    )
+    known = sorted({*suites, CALLS})
+    raise SuiteError(f"there is no suite {name!r}.{suggest(name, known)} Known: {', '.join(known)}, or a folder")
+
+
+def suite_lines(kernel: PluginKernel) -> Iterator[str]:
+    """Yield a line for each suite that has a name; one that cannot be read has its error there."""
+    for name in sorted({*known_suites(kernel), CALLS}):
+        try:
+            suite = find_suite(name, kernel)
+        except TrialsError as error:
+            yield f"{name}  {error}"
+        else:
+            yield f"{name}  {len(suite.tasks)} tasks  {suite.file.description}"
