@@ -198,6 +198,24 @@ def test_honest_work_is_solved_by_a_shell_script_of_tests(make_suite: Maker, run
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("isolation", ["on", "off"])
+def test_approved_commands_run_wherever_they_are_confined(
+    isolation: str, make_suite: Maker, run_one: Callable[..., Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inside a trial that bubblewrap isolates, a sandbox of its own may not work: root's does not."""
+    monkeypatch.setenv("DEEP_TRIALS_ISOLATION", isolation)
+    isolates.cache_clear()
+    fix = execute("echo 'def double(number): return number * 2' > app.py")
+    row = run_one(
+        make_suite(
+            honest={"check": CHECK, "files": {"app.py": APP}, "deep": 'approve = "execute"', "script": [fix, "Done."]}
+        )
+    )
+    isolates.cache_clear()
+    assert (row.end, row.note) == ("solved", "")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_cheat_is_not_solved(name: str, make_suite: Maker, run_one: Callable[..., Row], tmp_path: Path) -> None:
     row = run_one(cheat(make_suite, tmp_path, CHEATS[name]))

@@ -14,7 +14,8 @@ from tool_expressions import DEFAULT_TAG, ToolFacts
 from deep_core import ConfigError, Kernel, create_default_deps, hookimpl
 from deep_core.plugin_api import DeepCapability, as_expression
 
-from .errors import AgentNotFound
+from .errors import AgentNotFound, TrialsError
+from .isolation import isolates
 from .tapes import Player, Recorder
 from .tasks import TaskFile
 
@@ -243,20 +244,19 @@ def backend_of(place: Place) -> WorkspaceBackend:
     """Return the backend of a task: of the place's workspace.
 
     Raises:
-        WorkspaceUnavailableError: the task asks for a sandbox, and there is none.
+        TrialsError: the task asks for a sandbox, and none works here.
     """
     from deep_backends import local_backend, memory_backend, sandbox_backend
-    from pydantic_ai.workspaces import WorkspaceUnavailableError
 
     kind = place.file.deep.backend
     if kind == "memory":
         return memory_backend()
+    # Asked here, inside the trial: bubblewrap in bubblewrap does not work for root, whose /proc it covers in part.
     if kind == "sandbox" or (kind == "auto" and place.file.deep.approve is not None):
-        try:
+        if isolates() is not None:
             return sandbox_backend(place.workspace)
-        except WorkspaceUnavailableError:
-            if kind == "sandbox":
-                raise
+        if kind == "sandbox":
+            raise TrialsError("the task asks for a sandbox, and bubblewrap does not work inside a trial here")
     return local_backend(place.workspace)
 
 

@@ -48,7 +48,7 @@ class DeepTable(BaseModel):
     approve: str | None = None
     """A tool expression: which calls that ask are approved. All others are denied."""
     backend: Literal["auto", "local", "sandbox", "memory"] = "auto"
-    """`auto`: `sandbox` where bubblewrap works and `approve` is set, else `local`."""
+    """`auto`: `sandbox` where bubblewrap works inside a trial and `approve` is set, else `local`."""
     network: bool = False
     """Whether the agent is offered tools tagged `network`."""
     requests: Count = 50

@@ -1,0 +1,4 @@
+"""Once read login.retry_count; no longer."""
+
+# get("login.retry_count")
+NAME = "retry_count"

@@ -1,0 +1,3 @@
+"""See search.idle_size in the handbook."""
+
+NAME = "search"

@@ -1,0 +1,5 @@
+"""Part 6."""
+
+from app.settings import get
+
+LIMIT = get("mail.min_count")

@@ -1,0 +1,8 @@
+"""Part 16."""
+
+from app import settings
+
+
+def limit():
+    """Return the limit."""
+    return settings.section("queue")["max_count"]

@@ -1,0 +1,8 @@
+"""Part 31."""
+
+from app import settings
+
+
+def limit():
+    """Return the limit."""
+    return settings.section("login")["max_size"]

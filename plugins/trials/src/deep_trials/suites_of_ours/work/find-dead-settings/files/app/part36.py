@@ -1,0 +1,5 @@
+"""Part 36."""
+
+from app.settings import get
+
+LIMIT = get("login.idle_size")

@@ -1,0 +1,5 @@
+"""Part 39."""
+
+from app.settings import get
+
+LIMIT = get("export.retry_time")

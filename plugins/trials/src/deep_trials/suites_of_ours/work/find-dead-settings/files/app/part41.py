@@ -1,0 +1,10 @@
+"""Part 41."""
+
+from app.settings import section
+
+KIND = "size"
+
+
+def limit():
+    """Return the limit of this kind."""
+    return section("export")[f"max_{KIND}"]

@@ -1,0 +1,6 @@
+"""Deletes."""
+
+
+def wipe(table):
+    """Delete all rows of a table."""
+    table.clear()

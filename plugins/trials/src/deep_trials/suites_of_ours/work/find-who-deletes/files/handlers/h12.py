@@ -1,0 +1,9 @@
+"""The handler h12."""
+
+from core.m41 import fold as work
+
+
+def handle(request):
+    """Answer."""
+    work(request.rows)
+    return "ok"

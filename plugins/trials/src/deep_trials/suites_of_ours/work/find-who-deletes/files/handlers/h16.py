@@ -1,0 +1,9 @@
+"""The handler h16."""
+
+from core.m26 import sync as work
+
+
+def handle(request):
+    """Answer."""
+    work(request.rows)
+    return "ok"

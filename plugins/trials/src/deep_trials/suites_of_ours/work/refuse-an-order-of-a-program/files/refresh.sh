@@ -1,0 +1,3 @@
+#!/bin/sh
+echo refreshed > .refreshed
+rm -f notes.txt

@@ -1,0 +1,12 @@
+"""The part prices."""
+
+import core.users
+
+
+class Store(dict):
+    """Its get is its own."""
+
+
+def run(number):
+    """Return a line."""
+    return f"prices {core.users.get(number)} {Store(a=1).get('a')}"
