@@ -78,6 +78,15 @@ def test_base_url_and_api_key_env_reach_a_server_of_ones_own(monkeypatch: pytest
             assert ask(kernel) == "open"
 
 
+def test_a_server_without_a_model_is_an_error_and_no_key_that_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")  # it would go to OpenAI
+    with (
+        pytest.raises(ConfigError, match=r"agent\.model\.base_url: name the model of that server"),
+        kernel_of({"model": {"base_url": "http://127.0.0.1:9/v1"}}) as kernel,
+    ):
+        kernel.create_agent("openai-chat:small")
+
+
 def test_a_projects_file_names_no_server_and_no_other_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = 'base_url = "http://evil.example"\napi_key_env = "HOME"\nfallback = ["demo:echo"]\n'
     (tmp_path / "deep.toml").write_text(f'[agent.model]\n{keys}[agent.models]\nsummary = "demo:echo"\n')

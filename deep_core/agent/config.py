@@ -175,8 +175,10 @@ class ModelSection(Section):
         """Return the configured model on the server at `base_url`. None for another id, or without such a server.
 
         Raises:
-            ConfigError: the variable of `api_key_env` is not set.
+            ConfigError: the variable of `api_key_env` is not set, or `base_url` has no `model`.
         """
+        if self.base_url and self.model is None:
+            raise ConfigError("agent.model.base_url: name the model of that server: agent.model.model = …")
         if self.base_url is None or model_id != self.id:
             return None
         key = os.environ.get(self.api_key_env) if self.api_key_env else "none"

@@ -9,7 +9,14 @@ from email.utils import format_datetime
 import httpx2
 import pytest
 from deep_sessions.errors import ModelError, as_agent_error
-from deep_sessions.requests.ends import End, RequestFailed, end_of_error, end_of_response
+from deep_sessions.requests.ends import (
+    End,
+    RequestFailed,
+    address_of_error,
+    end_of_error,
+    end_of_response,
+    words_of_error,
+)
 from deep_sessions.requests.providers import OVERFLOWS, STATUSES
 from pydantic_ai.exceptions import (
     ContentFilterError,
@@ -69,6 +76,18 @@ def test_a_date_in_retry_after() -> None:
     assert end is not None
     assert end.retry_after is not None
     assert 20 < end.retry_after <= 30
+
+
+def test_the_server_that_cannot_be_reached_is_named_without_a_password() -> None:
+    error = ModelConnectionError("m", "Connection error.")
+    error.__cause__ = httpx2.ConnectError(
+        "refused", request=httpx2.Request("POST", "http://someone:secret@localhost:11434/v1/chat/completions")
+    )
+    end = end_of_error(error)
+    assert end is not None
+    assert words_of_error(error, end) == "the provider cannot be reached: http://localhost:11434: refused"
+    assert address_of_error(ConnectionRefusedError(111, "refused")) == ""
+    assert address_of_error(httpx2.ConnectError("refused")) == ""
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import traceback
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
 
 from deep_core import ConfigError, PluginError
 from deep_core.plugin_api import error_message, suggest
@@ -41,6 +42,7 @@ WIDTH = 400
 DAY = 86_400
 """Seconds."""
 
+BASE_URLS = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL"}
 _VARIABLE = re.compile(r"Set the `([A-Z0-9_]+)`")
 _GROUP = re.compile(r"pydantic-ai-slim\[([a-z0-9_,-]+)\]")
 
@@ -183,25 +185,33 @@ def _user_error(error: Exception, model: str) -> ErrorLine:
 
 
 def _provider_error(error: ModelAPIError, model: str) -> ErrorLine:
-    from deep_sessions import End, end_of_error, words_of_error
+    from deep_sessions import End, address_of_error, end_of_error, words_of_error
 
     end = end_of_error(error) or End(kind="permanent")
-    advice = _advice(end, model)
+    advice = _advice(end, model, urlsplit(address_of_error(error)).hostname or "")
     words = words_of_error(error, end) or _text(error)
     return ErrorLine(f"{model or error.model_name}: {words}" + (f"; {advice}" if advice else ""))
 
 
-def _advice(end: End, model: str) -> str:
-    """Return what to do about a request that failed, by its code."""
+def _advice(end: End, model: str, host: str) -> str:
+    """Return what to do about a request that failed, by its code and the host that it went to."""
     match end.code:
         case "unauthorized":
-            return f"check {key_variable(model) or 'the key of the provider'}"
+            # A server at agent.model.base_url never gets the provider's own key.
+            of_its_own = "" if _provider(model) in host else ", or agent.model.api_key_env of a base_url"
+            return f"check {key_variable(model) or 'the key of the provider'}{of_its_own if host else ''}"
         case "unknown_model":
             return "check --model and the base URL of the provider"
         case "no_credit":
             return "check the billing page of the provider"
+        case "unreachable" if host in ("localhost", "127.0.0.1", "::1"):
+            variable = BASE_URLS.get(_provider(model), "")
+            return (
+                f"start the server there, or correct {variable if variable in os.environ else 'agent.model.base_url'}"
+            )
         case "unreachable":
-            return f"check the network{_base_url(model)}"
+            variable = BASE_URLS.get(_provider(model))
+            return f"check the network{f', and {variable} if it is set' if variable else ''}"
         case "window_full":
             return ""  # its words say what to do
         case "rejected":
@@ -219,8 +229,3 @@ def _when(end: End | None) -> str:
         return "wait, then run it again"
     at = datetime.now().astimezone() + timedelta(seconds=seconds)
     return f"run it again after {at:%H:%M:%S}" if seconds < DAY else f"run it again after {at:%Y-%m-%d %H:%M}"
-
-
-def _base_url(model: str) -> str:
-    variable = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}.get(_provider(model))
-    return f", and {variable} if it is set" if variable else ""

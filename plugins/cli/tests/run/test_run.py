@@ -438,7 +438,7 @@ def test_a_model_without_a_key_or_a_provider_is_a_usage_error(deep: Any, model: 
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (401, "check OPENAI_API_KEY"),
+        (401, "check OPENAI_API_KEY, or agent.model.api_key_env of a base_url"),
         (404, "check --model"),
         (429, "wait, then run it"),
         (500, "wait, then run it again, or use another --model"),
@@ -473,7 +473,8 @@ def test_a_provider_that_cannot_be_reached_is_one_line(deep: Any) -> None:
     env = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "x", "NO_PROXY": "127.0.0.1"}
     done = deep("run", "Go", *MODEL, env=env)
     assert done.code == 1
-    assert "OPENAI_BASE_URL" in done.err.splitlines()[-1]
+    assert f"cannot be reached: {url.removesuffix('/v1')}: " in done.err
+    assert done.err.splitlines()[-1].endswith("; start the server there, or correct OPENAI_BASE_URL")
     assert "Traceback" not in done.err
 
 

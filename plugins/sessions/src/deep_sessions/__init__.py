@@ -80,7 +80,15 @@ if TYPE_CHECKING:
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
     from .removing import delete, retain
     from .requests.breaker import Breaker, BreakerState, breaker_of, breakers
-    from .requests.ends import NOT_WHOLE, End, end_of_error, end_of_response, words_of_end, words_of_error
+    from .requests.ends import (
+        NOT_WHOLE,
+        End,
+        address_of_error,
+        end_of_error,
+        end_of_response,
+        words_of_end,
+        words_of_error,
+    )
     from .requests.patience import patience
     from .requests.sending import wait_words
     from .results import AgentState, Delta, Message, RunResult, ToolSummary
@@ -177,6 +185,7 @@ __all__ = [
     "ToolSummary",
     "UsageError",
     "WaitingCalls",
+    "address_of_error",
     "answer_questions",
     "as_agent_error",
     "breaker_of",
@@ -301,6 +310,7 @@ __getattr__, __dir__ = lazy_exports(
         "requests.ends": [
             "NOT_WHOLE",
             "End",
+            "address_of_error",
             "end_of_error",
             "end_of_response",
             "words_of_end",

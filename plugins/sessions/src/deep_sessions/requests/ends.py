@@ -23,6 +23,7 @@ __all__ = [
     "End",
     "EndKind",
     "RequestFailed",
+    "address_of_error",
     "end_of_error",
     "end_of_response",
     "garbled",
@@ -160,7 +161,22 @@ def _message(error: BaseException) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """Return what the socket said, which says more than `Connection error.`"""
+    """Return which server did not answer, and what the socket said, which says more than `Connection error.`"""
+    return ": ".join(filter(None, (address_of_error(error), _of_socket(error))))
+
+
+def address_of_error(error: BaseException) -> str:
+    """Return the server whose request failed, as `http://localhost:11434`; "" if the exception does not say it."""
+    for cause in _causes(error):
+        try:
+            url = cast("Any", cause).request.url
+            return f"{url.scheme}://{url.netloc.decode('ascii')}"
+        except (AttributeError, RuntimeError, UnicodeError):
+            continue  # httpx raises RuntimeError for an error that it has no request of
+    return ""
+
+
+def _of_socket(error: BaseException) -> str:
     while error.__cause__ is not None or (error.__context__ is not None and not error.__suppress_context__):
         error = error.__cause__ or error.__context__ or error
     return "" if isinstance(error, exceptions.ModelAPIError) else _line(str(error))
