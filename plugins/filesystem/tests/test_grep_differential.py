@@ -12,9 +12,10 @@ from typing import Any
 import anyio
 import pytest
 from deep_backends import LocalBackend, local_backend, memory_backend
-from deep_filesystem import ripgrep
-from deep_filesystem.dialect import BadPattern, read_pattern
-from deep_filesystem.ripgrep import beside, here
+from deep_filesystem import ripgrep, search
+from deep_filesystem.dialect import NOT_UTF8, BadPattern, read_pattern
+from deep_filesystem.linematch import text_of
+from deep_filesystem.ripgrep import beside, engine, here
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic_ai.exceptions import ToolFailed
@@ -500,3 +501,80 @@ async def test_an_rg_of_the_workspace_never_runs(
     session = new_session(Workspace(backend(root)))
     assert await session.ok("grep", "^needle") == "a.txt"
     assert not (tmp_path / "ran").exists()
+
+
+LEGACY = {
+    "gbk": "# 测试编码,配置文件\nport=1\n",
+    "big5": "# 測試編碼,設定檔案與資料\n",
+    "shift_jis": "# テスト用の設定ファイルです。表示\n",
+    "euc_kr": "# 설정 파일의 시험 문장입니다\n",
+    "cp1251": "# Проверка кодировки, файл настроек\r\nслово\n",
+    "koi8-r": "# Проверка кодировки, файл настроек\n",
+    "cp1252": "# “Größe” der Prüfung – naïve\n",
+    "latin-1": "# café: größe\n",
+    "utf-8": "# Проверка: 测试, größe, テスト, 설정\n",
+}
+
+
+@needs_ripgrep
+@pytest.mark.parametrize("few", [beside.FEW_FILES, 0], ids=["a small tree", "a large tree"])
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("测试", ["gbk", "utf-8"]),
+        ("(?i)ПРОВЕРКА", ["cp1251", "koi8-r", "utf-8"]),
+        ("слово$", ["cp1251"]),
+        ("[テ설]", ["euc_kr", "shift_jis", "utf-8"]),
+        ("größe", ["latin-1", "utf-8"]),
+        ("–", ["cp1252"]),
+        ("測試編碼|файл настроек", ["big5", "cp1251", "koi8-r"]),
+        ("(?<=# )测", ["gbk"]),
+        ("ü.*ï", ["cp1252"]),
+        ("中", []),
+    ],
+)
+def test_text_is_found_in_the_encoding_of_its_file(
+    tmp_path: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch, few: int, pattern: str, found: list[str]
+) -> None:
+    monkeypatch.setattr(beside, "FEW_FILES", few)
+    for module in (search, engine):
+        monkeypatch.setattr(module, "PIECE", search.HEAD)
+    for name, text in LEGACY.items():
+        (tmp_path / f"{name}.txt").write_bytes(text.encode(name))
+    (tmp_path / "large.txt").write_bytes(b"x\n" * 70_000 + "# 测试编码,配置文件\n中\n".encode("gbk"))
+    (tmp_path / "binary").write_bytes("测试\0".encode("gbk"))
+    (tmp_path / ".gitignore").write_text("ignored*\n")
+    (tmp_path / "ignored.txt").write_bytes(LEGACY["gbk"].encode("gbk"))
+    expected = sorted([*found, *(["large"] if pattern in ("测试", "(?<=# )测", "中") else [])])
+    for mode in MODES:
+        with_it, without = _both(new_session, tmp_path, pattern=pattern, output_mode=mode)
+        assert with_it == without
+    lines = with_it.splitlines()
+    assert [line.partition(".txt")[0] for line in lines if ".txt" in line] == expected
+
+
+@needs_ripgrep
+def test_a_line_is_shown_in_the_encoding_of_its_file(tmp_path: Path, new_session: Any) -> None:
+    for name, text in LEGACY.items():
+        (tmp_path / f"{name}.txt").write_bytes(text.encode(name))
+    for answer in _both(new_session, tmp_path, pattern="测|К|ö", output_mode="content"):
+        assert answer.splitlines() == [
+            "cp1252.txt:1: # “Größe” der Prüfung – naïve",
+            "gbk.txt:1: # 测试编码,配置文件",
+            "latin-1.txt:1: # café: größe",
+            "utf-8.txt:1: # Проверка: 测试, größe, テスト, 설정",
+        ]
+
+
+@settings(max_examples=examples(20))
+@needs_ripgrep
+@given(st.lists(st.one_of(st.binary(max_size=6), st.text(max_size=3).map(str.encode)), min_size=1, max_size=20))
+def test_ripgrep_finds_what_is_not_utf_8(lines: list[bytes]) -> None:
+    data = [b"first", *(line.replace(b"\n", b"").replace(b"\0", b"") for line in lines)]
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"\n".join(data) + b"\n")
+        file.flush()
+        command = ["rg", "--no-config", "--line-number", "--only-matching", "--regexp", str(NOT_UTF8.ripgrep), file.name]
+        printed = subprocess.run(command, capture_output=True, check=False).stdout
+    numbers = [int(line.partition(b":")[0]) - 1 for line in printed.splitlines() if line[:1].isdigit()]
+    assert numbers == [number for number, line in enumerate(data) if text_of(line) != line.decode("utf-8", "replace")]

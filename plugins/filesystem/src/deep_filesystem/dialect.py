@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-__all__ = ["BadPattern", "Dialect", "read_pattern"]
+__all__ = ["NOT_UTF8", "BadPattern", "Dialect", "read_pattern"]
 
 MAX_REPEAT = 100
 """Maximum counted repetition for ripgrep, which rejects automata above a size."""
@@ -48,6 +48,7 @@ class Dialect:
         simple: matching takes at most quadratic time in a line's length, so it may run in this process.
         linear: matching takes linear time in a line's length.
         needle: what every line that matches has in it, in UTF-8; b"" if nothing is known.
+        foreign: whether it asks for characters that are not ASCII, and so may be written in other bytes than UTF-8's.
     """
 
     lines: str
@@ -56,6 +57,20 @@ class Dialect:
     simple: bool
     linear: bool
     needle: bytes = b""
+    foreign: bool = False
+
+
+_NEXT, _AFTER = r"[\x80-\xbf]", r"(?:[^\x80-\xbf]|$)"
+NOT_UTF8 = Dialect(
+    "[\udc80-\udcff]",
+    None,
+    # As many characters as there are, then what begins none: `.` is a whole character, even here.
+    rf"^.*?(?-u:[\x80-\xc1\xf5-\xff]|[\xc2-\xf4]{_AFTER}|\xe0[\x80-\x9f]|\xed[\xa0-\xbf]|\xf0[\x80-\x8f]"
+    rf"|\xf4[\x90-\xbf]|[\xe0-\xf4]{_NEXT}{_AFTER}|[\xf0-\xf4]{_NEXT}{{2}}{_AFTER})",
+    simple=True,
+    linear=True,
+)
+"""What a line that is not UTF-8 has."""
 
 
 def read_pattern(pattern: str) -> Dialect:
@@ -77,7 +92,7 @@ def read_pattern(pattern: str) -> Dialect:
             re.compile(dialect.lines, re.ASCII if dialect.text is not None else 0)
     except (re.error, OverflowError, RecursionError) as error:
         raise BadPattern(f"invalid regular expression: {error}") from error
-    return dialect
+    return dialect if pattern.isascii() else replace(dialect, foreign=True)
 
 
 class _Anchors:

@@ -6,17 +6,18 @@ import codecs
 import heapq
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from anyio import fail_after, to_thread
 from pydantic_ai.workspaces import Workspace
 
 from .access import range_reader
+from .codec import Codec, detect
 from .dialect import Dialect
 from .globs import Glob
 from .host import READ, Folder, Limit, TimeUp, directory_opener, in_thread, scan
-from .linematch import is_binary, text_of
+from .linematch import Lines, is_binary, text_of
 from .matching import Matching
 from .walk import Found, LeftOut, Sieve, TooMany, walk
 
@@ -34,6 +35,7 @@ HEAD = 64 * 1024
 """Bytes to read first: most binary files have a NUL byte here, and then no more is read."""
 PIECE = 4 * 1024 * 1024
 """Bytes of a large file to search at a time."""
+NO_LINES = Lines(0, [])
 SLACK = 2_000
 """Files with matches to keep beyond the first before the others are dropped."""
 
@@ -82,11 +84,13 @@ class FileMatches:
         path: absolute.
         count: matching lines.
         shown: number and text of lines, None for a line that is too long; for the first files only.
+        recoded: whether it is not UTF-8, and has matches as `read_file` decodes it only.
     """
 
     path: str
     count: int
     shown: list[tuple[int, str | None]] = field(default_factory=list[tuple[int, str | None]])
+    recoded: bool = False
 
 
 class Matches:
@@ -96,11 +100,12 @@ class Matches:
         files: how many files have matches.
         lines: how many lines match.
         partial: whether the search met its limit, so that there may be more.
+        raw: whether files that are not UTF-8 were searched as bytes only.
     """
 
     def __init__(self, request: SearchRequest) -> None:
         self.files = self.lines = 0
-        self.partial = False
+        self.partial = self.raw = False
         self._most = request.files
         self._hidden = request.hidden
         self._kept: list[FileMatches] = []
@@ -139,7 +144,7 @@ class Matches:
 
     def show(self, lines: Mapping[str, list[tuple[int, str | None]]]) -> None:
         """Add lines of the first files, by path."""
-        self._kept = [FileMatches(each.path, each.count, lines.get(each.path, [])) for each in self.first()]
+        self._kept = [replace(each, shown=lines.get(each.path, each.shown)) for each in self.first()]
 
     def first(self) -> list[FileMatches]:
         """Return the first files."""
@@ -204,23 +209,55 @@ def search_folders(
                 left.large += is_large
                 left.binary += not is_large
                 continue
-            if data is not None and _has_none(request, data):
-                left.binary += b"\0" in data
-                continue
-            head = None if request.counts or data is None else _head(data)
-            if head is not None and (matches := matching.match_here(head, lines, first=True)) and matches.count:
-                found.add([FileMatches(absolute, matches.count, matches.shown)])
-                continue
-            text = None if data is None else text_of(data)
-            if data is None:
-                later.append(Found(folder.relative + name, absolute, size))
-            elif text is None:
+            try:
+                matches = None if data is None else _match_data(request, matching, data, lines)
+            except _BinaryFile:
                 left.binary += 1
-            elif (matches := matching.match_here(text, lines, first=not request.counts)) is None:
+                continue
+            if matches is None:
                 later.append(Found(folder.relative + name, absolute, size))
             elif matches.count:
                 found.add([FileMatches(absolute, matches.count, matches.shown)])
     return later
+
+
+class _BinaryFile(Exception):
+    """A file that is not searched."""
+
+
+def _match_data(request: SearchRequest, matching: Matching, data: bytes, lines: int) -> Lines | None:
+    """Search a whole small file; None if that could take long.
+
+    Raises:
+        _BinaryFile: it is one.
+    """
+    first, found = not request.counts, NO_LINES
+    if not _has_none(request, data):
+        head = _head(data) if first else None
+        if head is not None and (matches := matching.match_here(head, lines, first=True)) and matches.count:
+            return matches
+        text = text_of(data)
+        if text is None:
+            raise _BinaryFile
+        found = matching.match_here(text, lines, first=first)
+    elif b"\0" in data:
+        raise _BinaryFile
+    if found is not None and not found.count and request.dialect.foreign:
+        codec = _other_codec(data)
+        return found if codec is None else matching.match_here(codec.show(data), lines, first=first)
+    return found
+
+
+def _other_codec(data: bytes) -> Codec | None:
+    """Return how `read_file` decodes a text that is not UTF-8; None for others."""
+    if data.isascii() or _mark(data):
+        return None
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        codec = detect(data)
+        return None if codec.name == "utf-8" else codec
+    return None
 
 
 def _has_none(request: SearchRequest, data: bytes) -> bool:
@@ -309,6 +346,24 @@ async def match_file(
     Raises:
         OSError, ValueError: it cannot be read.
     """
+    found = await _match_pieces(workspace, request, matching, file, text_of)
+    if found is None or found.count or not request.dialect.foreign:
+        return found
+    codecs: list[Codec] = []
+
+    def recode(data: bytes) -> str:
+        if not codecs and (codec := _other_codec(data)) is not None:
+            codecs.append(codec)
+        return codecs[0].show(data) if codecs else text_of(data) or ""
+
+    anywhere = replace(request, dialect=replace(request.dialect, needle=b""))
+    again = await _match_pieces(workspace, anywhere, matching, file, recode)
+    return found if again is None else replace(again, recoded=again.count > 0)
+
+
+async def _match_pieces(
+    workspace: Workspace, request: SearchRequest, matching: Matching, file: Found, decode: Callable[[bytes], str | None]
+) -> FileMatches | None:
     count = lines = 0
     shown: list[tuple[int, str | None]] = []
     async for piece in _pieces(workspace, file, request.max_bytes):
@@ -327,7 +382,7 @@ async def match_file(
                 return None
             lines += piece.count(b"\n")
             continue
-        text = text_of(piece) if len(piece) < PIECE // 16 else await to_thread.run_sync(text_of, piece)
+        text = decode(piece) if len(piece) < PIECE // 16 else await to_thread.run_sync(decode, piece)
         if text is None:
             return None
         matches = await matching.match(text, request.lines - len(shown), lines)

@@ -67,6 +67,7 @@ class Answer:
     def __init__(self, request: SearchRequest, above: str, known: Survey, found: Matches) -> None:
         self._request, self._above, self._known, self._found = request, above, known, found
         self._rest = b""
+        found.raw = True
 
     def take(self, data: bytes) -> None:
         """Take a piece, cut anywhere."""

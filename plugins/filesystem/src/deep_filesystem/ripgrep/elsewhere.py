@@ -49,6 +49,7 @@ async def search_elsewhere(
             unsure = True
     arguments.append(f"--max-filesize={request.max_bytes}")
     found = Matches(request)
+    found.raw = True
     try:
         printed = await run_search(workspace, program, request, [*arguments, "--", root or "/"], seconds)
     except WorkspaceTimeoutError as error:

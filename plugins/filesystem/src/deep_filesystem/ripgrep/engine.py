@@ -18,6 +18,7 @@ from .answer import Failed
 from .elsewhere import search_elsewhere
 from .here import runs_here, search_here
 from .lines import with_lines
+from .recoded import add_recoded
 from .workspace import known_without
 
 __all__ = ["can_try", "search_by_ripgrep"]
@@ -51,13 +52,18 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
     if program is None:
         return None
     top = await workspace.realpath(await workspace.working_dir())
-    with contextlib.suppress(Failed, TimeUp):
+    if opener is not None and request.is_file and ((await workspace.stat(request.root)).size or 0) < PIECE:
+        return None  # one small file takes less than a process
+
+    async def search(request: SearchRequest) -> Matches:
         if opener is None:
-            found = await search_elsewhere(workspace, program, request, top, seconds)
-        elif request.is_file and ((await workspace.stat(request.root)).size or 0) < PIECE:
-            return None  # one small file takes less than a process
-        else:
-            found = await search_here(workspace, opener, program, request, top, seconds)
+            return await search_elsewhere(workspace, program, request, top, seconds)
+        return await search_here(workspace, opener, program, request, top, seconds)
+
+    with contextlib.suppress(Failed, TimeUp):
+        found = await search(request)
+        if found.raw and request.dialect.foreign:
+            await add_recoded(workspace, search, request, found, seconds)
         return found if not request.lines else await with_lines(workspace, program, request, found, seconds)
     return None
 
