@@ -366,11 +366,9 @@ def test_what_a_project_may_say_is_reported_for_every_setting() -> None:
         assert not re.search(rf"[` ]{key}`", taken), key
 
 
-def test_the_start_page_names_everything_that_deep_everything_brings_and_what_it_does_not() -> None:
+def test_the_start_page_names_everything_that_deep_everything_brings() -> None:
     text = (DOCS / "index.md").read_text(encoding="utf-8")
-    apart = {"deep-repo-map"}
-    assert "all of these except pytest-deep and deep-repo-map" in text
-    assert set(re.findall(r"^\| (deep-[\w-]+) \|", text, re.M)) == {"deep-agent-core", *brought_by_everything(), *apart}
+    assert set(re.findall(r"^\| (deep-[\w-]+) \|", text, re.M)) == {"deep-agent-core", *brought_by_everything()}
 
 
 # -- language ----------------------------------------------------------------------------------------------------------

@@ -117,7 +117,6 @@ def test_deep_everything_depends_on_every_plugin_and_on_the_usual_providers(whee
         "deep-everything",
         "deep-durable",
         "deep-mcp-client",
-        "deep-repo-map",  # 22 MB of grammars
         "deep-trials",
         "pytest-deep",
     }
@@ -146,7 +145,6 @@ def test_the_kernel_and_one_plugin(tmp_path: Path, wheels: Mapping[str, Path], n
         "deep-filesystem": ["deep-backends"],
         "deep-folders": ["deep-skills"],
         "deep-prompted-tools": ["deep-universe"],
-        "deep-repo-map": ["deep-backends", "deep-filesystem"],
         "deep-trials": ["deep-backends", "deep-sessions"],
         "deep-web": ["deep-backends", "deep-filesystem", "deep-sessions", "deep-uploads"],
     }.get(name, [])
