@@ -76,6 +76,13 @@ async def test_nothing_outside_is_changed(world: World, sandbox: SandboxBackend,
 
 
 @pytest.mark.slow
+async def test_what_reads_the_output_of_a_command_finishes(world: World, sandbox: SandboxBackend) -> None:
+    done = await sandbox.run(["bash", "-c", "echo kept > >(sleep 0.2; tee log); exit 3"])
+    assert (done.exit_code, done.stdout) == (3, "kept\n")
+    assert (world.root / "log").read_text() == "kept\n"
+    assert (await sandbox.run(["no-such-program"])).exit_code == 127
+
+
 async def test_the_system_is_read_only(sandbox: SandboxBackend) -> None:
     for folder in ("/etc", "/usr", "/var/lib", "/opt", "/"):
         if os.path.isdir(folder):

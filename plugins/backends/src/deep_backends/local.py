@@ -41,11 +41,12 @@ from .protect import ProtectedPaths
 from .staging import Staged
 from .walk import Walk, below
 
-__all__ = ["LocalBackend"]
+__all__ = ["SUPERVISE", "LocalBackend"]
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_SUPERVISE = os.path.join(os.path.dirname(__file__), "supervise.py")
+SUPERVISE = os.path.join(os.path.dirname(__file__), "supervise.py")
+"""The script that runs a command and leaves nothing of it."""
 _PREVIEW_CHARACTERS = 64 * 1024
 
 
@@ -491,7 +492,7 @@ class LocalBackend(
             argv = [self.shell, "-c", command] if isinstance(command, str) else [*command]
             words = self._confine(argv, environment)
             # -I: neither the environment nor the working directory affects the supervisor's imports.
-            command = [sys.executable, "-I", "-S", _SUPERVISE, *words] if sys.executable else words
+            command = [sys.executable, "-I", "-S", SUPERVISE, *words] if sys.executable else words
             shell = False
         if self._hide_environment:
             hide_environment()

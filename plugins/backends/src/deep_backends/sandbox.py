@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -20,7 +21,7 @@ from pydantic_ai.workspaces import CommandResult, WorkspaceCommand, WorkspaceRef
 from deep_core.plugin_api import absolute_path, find_program
 
 from .background import Staying
-from .local import LocalBackend
+from .local import SUPERVISE, LocalBackend
 from .run_later import LINK, Found, reason_of, survey
 
 __all__ = ["SandboxBackend"]
@@ -147,8 +148,8 @@ class SandboxBackend(LocalBackend):
             options += ["--bind", path, path]
         for path in sorted(guarded):
             options += ["--ro-bind", path, path]
-        # Through a shell: bubblewrap's own answer to a missing program is not 127.
-        inner = [sys.executable, "-I", "-S", "-c", RESTORE] if stays else ["/bin/sh", "-c", 'exec "$@"', "sh"]
+        # A supervisor in there as well: bubblewrap kills what is left once its first process ends.
+        inner = [sys.executable, "-I", "-S", "-c", RESTORE if stays else _supervisor()]
         # The supervisor waits for the namespace: bubblewrap ends before the processes that it left in there are dead.
         return [self._bwrap, *options, "--chdir", root, "--", *inner, *argv]
 
@@ -261,6 +262,13 @@ class Later:
         for note in notes:
             logger.warning("%s", note)
         return max(LOOK, SHARE * (time.monotonic() - began)), notes
+
+
+@cache
+def _supervisor() -> str:
+    """Return the supervisor's text: its file may be in a folder that is hidden."""
+    with open(SUPERVISE, encoding="utf-8") as file:
+        return file.read()
 
 
 def _survey(root: str) -> dict[str, Found] | str:

@@ -7,6 +7,7 @@ too; elsewhere it kills the command's process group.
 
 Bash does not wait for `>(tee log)`. What the command leaves gets `FINISHING` seconds if all of it reads a pipe, as that
 does: the writer is gone, and what is in the pipe would be lost. A job behind `&` reads /dev/null, and gets none.
+What bash has just forked holds the pipe, and reads it only a moment later: `BEGINNING` seconds long this is enough.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import signal
 import sys
 import time
 
-FINISHING = 10.0
+FINISHING, BEGINNING = 10.0, 1.0
+GLANCE = 0.02
 PR_SET_CHILD_SUBREAPER = 36
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 
@@ -81,15 +83,19 @@ def _wait(command: int, watched: int, rung: int) -> int:
 
 def _let_finish(watched: int, rung: int) -> None:
     """Wait while all that is left reads a pipe that the command did not start with."""
-    deadline = time.monotonic() + FINISHING
+    began = time.monotonic()
     while _reap_orphans():
-        others = {pid for pid in _children() if not _reads_a_pipe(pid)}
-        if others & {*_children()}:  # asked again: one that has ended reads nothing
+        begins = time.monotonic() < began + BEGINNING
+        others = {pid for pid in _children() if not _reads_a_pipe(pid, anywhere=begins)}
+        # Asked again: one that has ended reads nothing, and one that begins moves the pipe from place to place.
+        if any(not _reads_a_pipe(pid, anywhere=begins) for pid in others & {*_children()}):
             return
-        ready, _, _ = select.select([watched, rung], [], [], max(deadline - time.monotonic(), 0))
-        if watched in ready or not ready:
+        left = GLANCE if begins else max(began + FINISHING - time.monotonic(), 0)
+        ready, _, _ = select.select([watched, rung], [], [], left)
+        if watched in ready or not (ready or begins):
             return
-        os.read(rung, 4096)
+        if ready:
+            os.read(rung, 4096)
 
 
 def _reap_orphans() -> bool:
@@ -102,12 +108,25 @@ def _reap_orphans() -> bool:
     return True
 
 
-def _reads_a_pipe(pid: int) -> bool:
+def _reads_a_pipe(pid: int, *, anywhere: bool) -> bool:
+    """Whether a process reads a pipe of its own: as its standard input, or `anywhere`."""
     try:
-        target = os.readlink(f"/proc/{pid}/fd/0")
-        return target.startswith("pipe:") and target != os.readlink("/proc/self/fd/0")
-    except OSError:  # it ended meanwhile, or its standard input is closed
+        names = os.listdir(f"/proc/{pid}/fd") if anywhere else ["0"]
+    except OSError:  # it ended meanwhile
         return False
+    return any(_is_read(pid, name) for name in names)
+
+
+def _is_read(pid: int, name: str) -> bool:
+    try:
+        target = os.readlink(f"/proc/{pid}/fd/{name}")
+        if not target.startswith("pipe:") or target == os.readlink("/proc/self/fd/0"):
+            return False
+        with open(f"/proc/{pid}/fdinfo/{name}") as file:
+            flags = next(line for line in file if line.startswith("flags:"))
+    except OSError:  # it is closed
+        return False
+    return int(flags.split()[1], 8) & os.O_ACCMODE == os.O_RDONLY
 
 
 def _kill_all(command: int) -> None:
