@@ -574,7 +574,7 @@ def test_ripgrep_finds_what_is_not_utf_8(lines: list[bytes]) -> None:
     with tempfile.NamedTemporaryFile() as file:
         file.write(b"\n".join(data) + b"\n")
         file.flush()
-        command = ["rg", "--no-config", "--line-number", "--only-matching", "--regexp", str(NOT_UTF8.ripgrep), file.name]
+        command = ["rg", "--no-config", "--line-number", "--regexp", str(NOT_UTF8.ripgrep), file.name]
         printed = subprocess.run(command, capture_output=True, check=False).stdout
     numbers = [int(line.partition(b":")[0]) - 1 for line in printed.splitlines() if line[:1].isdigit()]
     assert numbers == [number for number, line in enumerate(data) if text_of(line) != line.decode("utf-8", "replace")]
