@@ -308,6 +308,7 @@ FILES = [path for path in PATHS if not any(other.startswith(f"{path}/") for othe
 @example(["[^b-a]"])
 @example(["[ab]b\\/**"])
 @example(["a\\/b", "**\\/ab", "\\/c/a", "c\\/"])
+@example(["*b\0/c", "!ab \0"])
 @settings(max_examples=examples(60), deadline=None)
 def test_the_rules_are_git_s(repository: Path, rules: list[str]) -> None:
     text = "\n".join(rules)

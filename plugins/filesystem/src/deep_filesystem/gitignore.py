@@ -335,7 +335,7 @@ def rules_text(data: bytes) -> str:
 
 def _read_rule(line: str) -> _Rule | None:
     """Read a line; None if it matches nothing."""
-    pattern = _trim(line)
+    pattern = _trim(line.partition("\0")[0])  # where C's strings end
     if pattern.startswith("#") or len(pattern) > MAX_PATTERN:
         return None
     ignored = not pattern.startswith("!")
