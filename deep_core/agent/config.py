@@ -465,7 +465,8 @@ def _parse(data: Mapping[str, Any], sources: Mapping[str, str]) -> AgentConfig:
         return AgentConfig.model_validate(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        path = ".".join(str(part) for part in first["loc"])
+        # Of a value that may have several types, pydantic names the type: function-after[checked_expression(), str].
+        path = ".".join(str(part) for part in first["loc"] if "[" not in str(part))
         where = next(
             (source for key, source in sources.items() if path.startswith(key) or key.startswith(path)), "code"
         )

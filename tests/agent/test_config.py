@@ -78,6 +78,7 @@ def test_a_key_that_only_a_plugin_honors_needs_the_plugin(key: str) -> None:
         ({"observability": {"log_level": "trace"}}, "agent.observability.log_level"),
         ({"limits": {"run": {"requests": 0}}}, "agent.limits.run.requests"),
         ({"limits": {"day": {"usd": 0}}}, "agent.limits.day.usd"),
+        ({"interrupt_on": 3}, r"agent\.interrupt_on: Input should be"),
     ],
 )
 def test_a_value_out_of_bounds_is_refused_with_its_path(config: dict[str, Any], why: str) -> None:
