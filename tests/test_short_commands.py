@@ -7,9 +7,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import anyio
 import click
 import pytest
 from deep_cli.main import deep
+from deep_sessions import SqliteStore, create
+from deep_sessions.fold import Run
+from pydantic_ai import DeferredToolRequests
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 
 from benchmarks.measure import variables
 
@@ -45,7 +50,10 @@ SHORT = [
     "plugins restore",
     "plugins uninstall nosuch",
     "sessions delete nosuch",
+    "sessions export stored",
     "sessions list",
+    "sessions search cents",
+    "sessions show stored",
     "skills check ./kit/skills",
     "workers",
     "worktree diff nosuch",
@@ -76,14 +84,11 @@ OTHERS = {
         "eval run",
         "eval validate",
     ],
-    "read the messages of conversations": [
-        "sessions export",
+    "write conversations that an agent continues, which Pydantic AI validates": [
         "sessions fork",
         "sessions import",
         "sessions import-chats",
         "sessions rewind",
-        "sessions search",
-        "sessions show",
     ],
     "speak with servers or models as Pydantic AI does": [
         "mcp login",
@@ -111,7 +116,7 @@ def leaves(command: click.Command, path: Sequence[str] = (), above: click.Contex
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with a folder of Claude Code's layout and a configuration."""
+    """A project with a folder of Claude Code's layout, a configuration, and a stored session."""
     made = tmp_path_factory.mktemp("project")
     for path, text in [
         ("kit/.claude-plugin/plugin.json", '{"name": "kit"}'),
@@ -121,7 +126,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (made / path).parent.mkdir(parents=True, exist_ok=True)
         (made / path).write_text(text, encoding="utf-8")
     subprocess.run(["git", "init", "--quiet"], cwd=made, check=True)
+    store = made / "home/.local/share/deep/sessions.db"
+    store.parent.mkdir(parents=True)
+    anyio.run(_store_session, store)
     return made
+
+
+async def _store_session(path: Path) -> None:
+    """Store a session that waits for an answer to a call."""
+    store, call = SqliteStore(path), ToolCallPart("edit", {"path": "money.py"}, "c1")
+    run = Run("r1", status="paused", requests=DeferredToolRequests(approvals=[call]))
+    messages = [ModelRequest([UserPromptPart("Round the cents.")]), ModelResponse([TextPart("I do."), call])]
+    await create(store, "stored", messages, run=run)
+    await store.aclose()
 
 
 def test_every_command_is_short_or_says_why_not() -> None:

@@ -28,7 +28,8 @@ from deep_sessions import (
 )
 from deep_sessions.events import MessageAdded, RunStarted, events_of
 from deep_sessions.fold import fold
-from deep_sessions.manage import export, fork, rename, rewind
+from deep_sessions.manage import fork, rename, rewind
+from deep_sessions.reading import export
 from deep_sessions.removing import delete, retain
 from pydantic_ai import FunctionToolset
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart

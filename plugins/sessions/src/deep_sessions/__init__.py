@@ -71,12 +71,13 @@ if TYPE_CHECKING:
     from .handing_back import hand_back
     from .holder import is_dead, this_process
     from .ledger import effect_key, transaction
-    from .manage import create, export, fork, load_session, rename, rewind, title_of
+    from .manage import create, fork, load_session, rename, rewind
     from .outcome import Outcome
     from .own_agents import OwnAgent, Planning, find_object, load_agent, make_own
     from .planning import CARRY_OUT, MODE, PLAN, has_plan, is_planned, planner_parameters
     from .private_files import replace_private
     from .questions import Question, answer_questions, questions_of
+    from .reading import export, title_of
     from .registry import ToolContext, ToolDefinition, ToolRegistry, ToolSpec
     from .removing import delete, retain
     from .requests.breaker import Breaker, BreakerState, breaker_of, breakers
@@ -318,7 +319,8 @@ __getattr__, __dir__ = lazy_exports(
         ],
         "requests.sending": ["wait_words"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
-        "manage": ["create", "export", "fork", "load_session", "rename", "rewind", "title_of"],
+        "manage": ["create", "fork", "load_session", "rename", "rewind"],
+        "reading": ["export", "title_of"],
         "outcome": ["Outcome"],
         "own_agents": ["OwnAgent", "Planning", "find_object", "load_agent", "make_own"],
         "removing": ["delete", "retain"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -23,9 +23,6 @@ from .store import SessionInfo, SessionStore
 from .stores.open import default_store, open_store
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage
-
-    from .fold import Fold
     from .full_text import Found
 
 __all__ = ["sessions"]
@@ -92,7 +89,7 @@ def list_sessions(status: Any, limit: int, owner: str | None, store: str | None,
 def search(words: tuple[str, ...], limit: int, owner: str | None, store: str | None, as_json: bool) -> None:
     """Search all stored conversations for messages that have these words, or words that begin so."""
     from .full_text import find_messages
-    from .manage import title_of
+    from .reading import title_of
 
     async def look(opened: SessionStore) -> list[tuple[Found, str]]:
         found = await find_messages(opened, " ".join(words), limit=limit)
@@ -120,39 +117,32 @@ def search(words: tuple[str, ...], limit: int, owner: str | None, store: str | N
 @json_option
 def show(session_id: str, owner: str | None, store: str | None, as_json: bool) -> None:
     """Show the conversation of a session, and the calls that wait."""
-    from .decisions import pending_calls
-    from .endings import finish_reason
-    from .fold import fold
-    from .requests.ends import words_of_end
+    from .plain import Said, args_of, args_text, read_said
 
-    async def look(opened: SessionStore) -> Fold:
-        return fold(await opened.load(session_id))
+    async def look(opened: SessionStore) -> Said:
+        return read_said(await opened.load(session_id))
 
-    state = _with_store(store, owner, look)
-    state.keep_prompt()  # also the message of a run that no model has answered yet
-    messages = state.messages()
-    waiting = pending_calls(state)
-    lines = [*_transcript(messages)]
+    said = _with_store(store, owner, look)
+    info, run = said.info, said.run or {}
     if as_json:
-        calls = [{"id": call.tool_call_id, "tool": call.tool_name, "args": call.args_as_dict()} for call in waiting]
-        said = [{"role": role, "text": text} for role, text in lines]
-        say_json({"schema": 1, "session": asdict(state.info), "messages": said, "waiting": calls})
+        calls = [call for _, call in said.waiting]
+        waiting = [{"id": call["tool_call_id"], "tool": call["tool_name"], "args": args_of(call)} for call in calls]
+        messages = [{"role": role, "text": text} for role, text in said.lines]
+        say_json({"schema": 1, "session": asdict(info), "messages": messages, "waiting": waiting})
         return
-    say(f"{_line(state.info.id)}  {_shown_status(state.info)}, {_ago(state.info.updated_at)}")
-    for role, text in lines:
+    say(f"{_line(info.id)}  {_shown_status(info)}, {_ago(info.updated_at)}")
+    for role, text in said.lines:
         say("\n", (role, "bold"), f"\n{text}")
-    if (
-        state.run is not None
-        and state.run.status == "completed"
-        and (cut := words_of_end(finish_reason(messages) or ""))
-    ):
-        say(f"\nnot whole: {cut}")
-    if state.run is not None and state.run.status == "failed":
-        why = _line((state.run.error or {}).get("message", ""))
-        say(f"\nfailed: {why}; try it again: deep run --session {_line(state.info.id)} --retry")
-    for call in waiting:
-        kind = "approval" if state.run and state.run.requests and call in state.run.requests.approvals else "an answer"
-        say(f"\nwaits for {kind}: {_line(call.tool_name)} {_line(call.args_as_json_str())}")
+    if run.get("status") == "completed" and run.get("finish_reason") not in (None, "stop"):
+        from .requests.ends import words_of_end
+
+        if cut := words_of_end(run["finish_reason"]):
+            say(f"\nnot whole: {cut}")
+    if run.get("status") == "failed":
+        why = _line(str((run["error"] or {"message": ""})["message"]))
+        say(f"\nfailed: {why}; try it again: deep run --session {_line(info.id)} --retry")
+    for what, call in said.waiting:
+        say(f"\nwaits for {what}: {_line(call['tool_name'])} {_line(args_text(call))}")
 
 
 @sessions.command("resume")
@@ -217,10 +207,10 @@ def delete(session_ids: tuple[str, ...], owner: str | None, store: str | None) -
 @store_option
 def export(session_id: str, owner: str | None, store: str | None) -> None:
     """Print all of a session as JSON Lines: of a damaged file, all that is whole."""
-    from . import manage
+    from . import reading
 
     async def work(opened: SessionStore) -> None:
-        async for line in manage.export(opened, session_id):
+        async for line in reading.export(opened, session_id):
             say_text(line, sys.stdout)
 
     _with_store(store, owner, work)
@@ -313,19 +303,6 @@ async def _exists(store: SessionStore, session_id: str) -> bool:
         return (await store.info(session_id)).seq > 0
     except SessionNotFound:
         return False
-
-
-def _transcript(messages: list[ModelMessage]) -> Iterator[tuple[str, str]]:
-    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, UserPromptPart
-
-    for message in messages:
-        for part in message.parts:
-            if isinstance(part, UserPromptPart) and isinstance(part.content, str):
-                yield "user", part.content
-            elif isinstance(part, TextPart) and isinstance(message, ModelResponse):
-                yield "agent", part.content
-            elif isinstance(part, ToolCallPart):
-                yield "tool", f"{part.tool_name} {part.args_as_json_str()}"
 
 
 def _shown_status(info: SessionInfo) -> str:

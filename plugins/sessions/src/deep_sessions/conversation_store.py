@@ -26,7 +26,7 @@ from .errors import SessionBusy, SessionNotFound
 from .fold import Fold, fold
 from .histories import closed
 from .journal import base_entry, usage_fields, usage_of
-from .manage import entries_of
+from .reading import entries_of
 from .removing import delete
 from .store import Commit, Lease, NewEntry, SessionInfo, SessionStore
 

@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from .door.text import clean
 from .errors import StoreError
+from .plain import VERSION, check_version
 from .quick_json import write_quickly
 from .store import Entry, NewEntry
 
@@ -196,9 +197,6 @@ _KINDS: Mapping[str, TypeAdapter[Any]] = {
     }.items()
 }
 
-VERSIONS: Mapping[str, int] = dict.fromkeys(_KINDS, 1)
-"""The version of each kind's data that this package writes."""
-
 
 def dump(adapter: TypeAdapter[Any], value: Any) -> bytes:
     """Return a value as JSON, without what is None.
@@ -239,12 +237,12 @@ def as_text(value: Any) -> Any:
 
 def encode(kind: str, data: Mapping[str, Any], run_id: str | None = None) -> NewEntry:
     """Return an entry for the journal."""
-    return NewEntry(kind, dump(_KINDS[kind], data), run_id, VERSIONS[kind])
+    return NewEntry(kind, dump(_KINDS[kind], data), run_id, VERSION)
 
 
 def slots_entry(slots: Mapping[str, Any], run_id: str | None) -> NewEntry:
     """Return a `slots` entry. A None in it is a value: `encode` would leave it out."""
-    return NewEntry("slots", dump_plain({"slots": slots}), run_id, VERSIONS["slots"])
+    return NewEntry("slots", dump_plain({"slots": slots}), run_id, VERSION)
 
 
 def write_prompt(prompt: str | Sequence[UserContent], labels: Mapping[str, str] | None = None) -> bytes:
@@ -310,7 +308,7 @@ def messages_entry(
     head = dump_plain({"path": path, "at": at, "same": same, "slots": slots, "usage": usage or {}, **more})
     data = head[:-1] + b',"messages":' + dump_messages(stripped) + b"}"
     kind = "messages" if base is None else "base"
-    return NewEntry(kind, data, run_id, VERSIONS[kind], base=base is not None)
+    return NewEntry(kind, data, run_id, VERSION, base=base is not None)
 
 
 def read_entry(entry: Entry) -> Any:
@@ -322,11 +320,7 @@ def read_entry(entry: Entry) -> Any:
     adapter = _KINDS.get(entry.kind)
     if adapter is None:
         return None
-    if entry.version > VERSIONS[entry.kind]:
-        raise StoreError(
-            f"entry {entry.seq} ({entry.kind}) was written by a later deep-sessions (version {entry.version}, this "
-            f"one reads {VERSIONS[entry.kind]}): pip install -U deep-sessions. Nothing was changed"
-        )
+    check_version(entry)
     try:
         return adapter.validate_json(entry.data)
     except ValueError as error:

@@ -13,15 +13,12 @@ from pydantic_ai.messages import (
     TextPart,
     ToolCallPart,
     ToolReturnPart,
-    UserContent,
     UserPromptPart,
 )
 
-from deep_core.plugin_api import visible
-
 from .entries import read_entry
-from .journal import STEER
 from .ledger_rows import UNKNOWN
+from .plain import STEER, preview, prompt_text
 from .requests.ends import words_of_end
 from .store import Entry
 
@@ -431,17 +428,6 @@ _EVENTS: Mapping[str, Any] = {
 }
 
 
-def prompt_text(prompt: str | Sequence[UserContent]) -> str:
-    """Return the text of a message."""
-    return prompt if isinstance(prompt, str) else "\n".join(part for part in prompt if isinstance(part, str))
-
-
 def result_text(tool: str, result: object) -> str:
     """Return the text of a tool's result, also where Pydantic AI wraps it as an error for the model."""
     return ToolReturnPart(tool, result).model_response_str()
-
-
-def preview(text: str) -> str:
-    """Cut a text for people, with a count of what is left out."""
-    shown = visible(text)
-    return shown if len(shown) <= PREVIEW else f"{shown[:PREVIEW]} … {len(shown) - PREVIEW:,} characters hidden"

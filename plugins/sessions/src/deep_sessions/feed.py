@@ -23,9 +23,9 @@ from .events import (
     events_of,
     message_events,
     number,
-    preview,
     result_text,
 )
+from .plain import preview
 from .store import Entry
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic_core import from_json, to_json
 
 from .errors import AgentError
-from .manage import entries_of
+from .reading import entries_of
 from .removing import lease_of
 from .store import Commit, Entry, NewEntry, SessionStore
 

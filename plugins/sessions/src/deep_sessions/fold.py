@@ -21,9 +21,10 @@ from pydantic_ai.messages import (
 
 from .entries import Decision, fill_instructions, last_instructions, read_entry
 from .errors import MessageRefused
-from .ledger_rows import TAIL, EffectRow, read_row
+from .ledger_rows import EffectRow, read_row
 from .patches import apply_patch
-from .slot import KEPT_PROMPT, RESPONSE_KEY
+from .plain import KEPT_PROMPT, TAIL
+from .slot import RESPONSE_KEY
 from .store import Entry, Mail, SessionInfo, Stored
 
 __all__ = ["RUN", "Fold", "History", "Run", "fold", "kept_prompts"]

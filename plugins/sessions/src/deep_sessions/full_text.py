@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .errors import AgentError
-from .events import MessageAdded, RunStarted, ToolStarted, events_of
+from .plain import texts_of
 
 if TYPE_CHECKING:
     from .store import Entry, SessionStore
 
-__all__ = ["Found", "excerpt", "find_messages", "new_texts", "texts_of", "words_in"]
+__all__ = ["Found", "excerpt", "find_messages", "new_texts", "words_in"]
 
 LONGEST = 100_000
 """Characters of a message that are searched."""
@@ -54,21 +54,11 @@ def excerpt(text: str, words: Sequence[str]) -> str:
     return f"{'…' if first else ''}{line[first:last]}{'…' if last < len(line) else ''}"
 
 
-def texts_of(entry: Entry) -> list[tuple[str, str]]:
+def _texts(entry: Entry) -> list[tuple[str, str]]:
     """Return the texts that an entry adds to the conversation, each with who wrote it. A damaged entry adds none."""
-    found: list[tuple[str, str]] = []
     with suppress(AgentError):
-        for event in events_of(entry):
-            match event:
-                case RunStarted(text=text, attempt=1):
-                    found.append(("user", text))
-                case MessageAdded(role=role, text=text):
-                    found.append((role, text))
-                case ToolStarted(tool=tool, args=args):
-                    found.append(("tool", f"{tool} {args}"))
-                case _:
-                    pass
-    return [(role, text[:LONGEST]) for role, text in found if text.strip()]
+        return [(role, text[:LONGEST]) for role, text in texts_of(entry) if text.strip()]
+    return []
 
 
 async def new_texts(store: SessionStore, session_id: str, after: int) -> tuple[list[tuple[int, str, str]], int]:
@@ -79,7 +69,7 @@ async def new_texts(store: SessionStore, session_id: str, after: int) -> tuple[l
     found: list[tuple[int, str, str]] = []
     while page := await store.entries(session_id, after=after, limit=PAGE):
         after = page[-1].seq
-        found += [(entry.seq, role, text) for entry in page for role, text in texts_of(entry)]
+        found += [(entry.seq, role, text) for entry in page for role, text in _texts(entry)]
     return found, after
 
 

@@ -21,10 +21,11 @@ from .errors import AgentError, StoreError
 from .fold import RUN, Fold, History, Run, is_below, key_of_response
 from .ledger_rows import EffectRow, tail_key, write_row
 from .patches import make_patch
+from .plain import STEER
 from .slot import ASIDE, CALL
 from .store import Commit, Entry, Lease, Mail, NewEntry, SessionStatus, SessionStore
 
-__all__ = ["LABELS", "STEER", "ChildRun", "Journal", "Tap", "base_entry", "session_of", "usage_of"]
+__all__ = ["LABELS", "ChildRun", "Journal", "Tap", "base_entry", "session_of", "usage_of"]
 
 SOON = 0.005
 """Seconds that a response, or the result of an effect, waits for another commit.
@@ -32,8 +33,6 @@ SOON = 0.005
 A crash in this time loses the response, or makes the effect unknown.
 """
 
-STEER = "deep_steer"
-"""Where the metadata of a request has the id of the mail that brought it."""
 LABELS = "deep_labels"
 """Where it has the labels of that mail."""
 

@@ -12,14 +12,14 @@ from pydantic_ai.messages import ToolReturn, ToolReturnPart, UserContent
 
 from .entries import dump
 from .errors import StoreError
+from .plain import TAIL
 
-__all__ = ["TAIL", "UNKNOWN", "EffectRow", "read_row", "tail_key", "write_row"]
+__all__ = ["UNKNOWN", "EffectRow", "read_row", "tail_key", "write_row"]
 
 UNKNOWN = (
     "Nobody knows whether this call ran: the process ended while it was running, and its result is lost. "
     "Check before you repeat it."
 )
-TAIL = "tail:"
 COMMITTED = "This call did its work. Its result was not recorded."
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -13,54 +10,22 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 
 from deep_core.plugin_api import visible
 
-from .entries import read_entry, slots_entry
+from .entries import slots_entry
 from .errors import AgentError, StoreError
-from .events import SHIFT, MessageAdded, RunStarted, events_of
+from .events import SHIFT, RunStarted, events_of
 from .fold import Fold, Run, fold, fold_entries
 from .histories import open_calls
 from .journal import base_entry
-from .patches import apply_patch, make_patch
+from .patches import make_patch
+from .reading import entries_of
 from .removing import lease_of
 from .slot import TITLE
-from .store import Commit, Entry, NewEntry, SessionStatus, SessionStore, Stored
+from .store import Commit, Entry, NewEntry, SessionStatus, SessionStore
 
-__all__ = ["create", "export", "fork", "load_session", "rename", "rewind", "take_back", "title_of"]
+__all__ = ["create", "fork", "load_session", "rename", "rewind", "take_back"]
 
-PAGE = 500
-LONGEST_TITLE = 60
-"""Most characters of a title that comes from a message."""
 LONGEST_NAME = 200
 """Most characters of a title that a person gives."""
-
-
-async def export(store: SessionStore, session_id: str) -> AsyncGenerator[str]:
-    """Yield a session as JSON Lines: the session, its entries, the ledger and the mail; what is damaged, by number.
-
-    Each line is an object with `type`: `session`, `entry`, `ledger`, `mail`, or `damaged`, which says what is missing.
-    """
-    last, seq = 0, 0
-    try:
-        info = await store.info(session_id)
-        seq = info.seq
-        yield _line("session", asdict(info))
-    except StoreError as error:
-        yield _line("damaged", {"reason": str(error)})
-    async for entry in entries_of(store, session_id):
-        if entry.seq > last + 1:
-            yield _line("damaged", {"entries": [*range(last + 1, entry.seq)]})
-        last = entry.seq
-        yield _line("entry", {**asdict(entry), "data": _readable(entry.data)})
-    if last < seq:
-        yield _line("damaged", {"entries": [*range(last + 1, seq + 1)]})
-    try:
-        stored = await store.load(session_id)
-    except StoreError as error:
-        yield _line("damaged", {"reason": str(error)})
-        return
-    for key, data in stored.ledger.items():
-        yield _line("ledger", {"key": key, "data": _readable(data)})
-    for mail in stored.mail:
-        yield _line("mail", {**asdict(mail), "data": _readable(mail.data)})
 
 
 async def fork(store: SessionStore, session_id: str, *, at: int | None = None, new_id: str | None = None) -> str:
@@ -110,41 +75,6 @@ async def create(
     """
     status: SessionStatus = "awaiting" if run is not None and run.status == "paused" else "idle"
     await _begin(store, session_id, base_entry(messages, slots or {}, run, None if run is None else run.id), status)
-
-
-async def title_of(store: SessionStore, session_id: str) -> str:
-    """Return a session's title: the one that a person gave, or the beginning of its first message, on one line.
-
-    It is "" before there is one.
-
-    Raises:
-        SessionNotFound: it does not exist.
-        StoreError: it cannot be read.
-    """
-    if title := _given_title(await store.load(session_id)):
-        return title
-    after = 0
-    while page := await store.entries(session_id, after=after, limit=8):  # it is nearly always one of the first
-        for entry in page:
-            after = entry.seq
-            for event in events_of(entry):
-                if isinstance(event, RunStarted) or (isinstance(event, MessageAdded) and event.role == "user"):
-                    words = " ".join(event.text.split())
-                    return words if len(words) <= LONGEST_TITLE else f"{words[: LONGEST_TITLE - 1]}…"
-    return ""
-
-
-def _given_title(stored: Stored) -> str:
-    """Return the title that a person gave; "" if there is none."""
-    mark = f'"{TITLE.name}":'.encode()  # most entries do not have it, and are not read
-    value: Any = None
-    for entry in stored.entries:
-        if entry.base:
-            value = None
-        if mark in entry.data and (data := read_entry(entry)) is not None and not data.get("path"):
-            patch = data.get("slots", {}).get(TITLE.name, {})
-            value = None if patch is None else apply_patch(value, patch)
-    return "" if value is None else str(value["data"])
 
 
 async def rename(store: SessionStore, session_id: str, title: str) -> None:
@@ -243,15 +173,6 @@ def _keep_title(earlier: Fold, now: Fold) -> None:
         earlier.root.slots[TITLE.name] = now.root.slots[TITLE.name]
 
 
-async def entries_of(store: SessionStore, session_id: str) -> AsyncIterator[Entry]:
-    """Yield all entries of a session that are whole."""
-    after = 0
-    while page := await store.entries(session_id, after=after, limit=PAGE):
-        after = page[-1].seq
-        for entry in page:
-            yield entry
-
-
 async def _state(store: SessionStore, session_id: str, at: int | None) -> Fold:
     """Return the state after an entry."""
     if at is None:
@@ -286,14 +207,3 @@ def _without_open_calls(messages: list[ModelMessage]) -> list[ModelMessage]:
         return messages
     last = max(index for index, message in enumerate(messages) if isinstance(message, ModelResponse))
     return messages[:last]
-
-
-def _readable(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except ValueError:
-        return {"base64": base64.b64encode(data).decode()}
-
-
-def _line(kind: str, about: Mapping[str, Any]) -> str:
-    return json.dumps({"type": kind, **about}, ensure_ascii=False)

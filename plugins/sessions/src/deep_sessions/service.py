@@ -22,10 +22,12 @@ from .compaction import Compacted
 from .decisions import is_decided, pending_calls, waiting_calls
 from .entries import labels_of_mail
 from .errors import AgentClosed, AgentError, NothingToResume, SessionBusy
-from .events import SHIFT, Event, events_of, number, prompt_text
+from .events import SHIFT, Event, events_of, number
 from .feed import Feed
 from .fold import fold
-from .manage import entries_of, short_title, take_back
+from .manage import short_title, take_back
+from .plain import prompt_text
+from .reading import entries_of
 from .run_request import RunRequest
 from .searching import MESSAGE, MESSAGES, CallSearch, StoredCall, is_message
 from .slot import TITLE, session_in

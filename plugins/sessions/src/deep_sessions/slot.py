@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from deep_core import DeepAgentDeps, StateSlot
 
+from .reading import TITLE as TITLE_NAME
+
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
 
@@ -19,7 +21,6 @@ __all__ = [
     "CALL",
     "COMPACTION",
     "JOURNAL",
-    "KEPT_PROMPT",
     "RESPONSE_KEY",
     "SEATS",
     "SESSION",
@@ -35,8 +36,6 @@ __all__ = [
 
 RESPONSE_KEY = "deep"
 """Where a response's metadata has its key."""
-KEPT_PROMPT = "deep_prompt"
-"""In the metadata of a user's message whose run ended before the model answered it."""
 
 
 @dataclass
@@ -122,7 +121,7 @@ def session_in(ctx: RunContext[Any]) -> DeepAgentDeps[Any] | None:
 
 STEPS: StateSlot[Steps] = StateSlot("session_steps", Steps, Steps, persist=False)
 """What the agent's run has done so far. The journal has it too, for the next process."""
-TITLE: StateSlot[str] = StateSlot("session_title", str, str)
+TITLE: StateSlot[str] = StateSlot(TITLE_NAME, str, str)
 """The title that a person gave to the session; "" for none: it has the beginning of its first message then."""
 SEATS: StateSlot[Seats | None] = StateSlot("session_seats", object, _none, persist=False)  # type: ignore[arg-type]
 """Limits the calls that execute at once."""
