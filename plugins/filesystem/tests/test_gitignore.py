@@ -347,6 +347,7 @@ def _names(answer: str) -> set[str]:
 @pytest.mark.hypothesis
 @given(TREE, st.sampled_from([beside.FEW_FILES, 0]))
 @example({"a/a ": ["a", "**"], "b": []}, 0)
+@example({"b": ["a/", "ab/"], "b/a/a": [], "ab/b": ["!a/"], "a b/.a": ["!a/"], "a b/a/b": []}, 0)
 @example({"a": ["/a/", "b/ab/"], "b/ab": []}, 1_000)
 @example({"a": ["**/**/", "/**/"]}, 1_000)
 @settings(max_examples=examples(500), deadline=None)

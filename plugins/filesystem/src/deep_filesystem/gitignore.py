@@ -204,6 +204,10 @@ class Scope:
     rules: tuple[tuple[Rules, int], ...] = ()
     size: int = 0
 
+    def names(self) -> frozenset[str]:
+        """Names of folders that a rule ignores wherever they are, unless another keeps one of them."""
+        return frozenset[str]().union(*(rules.parts[True, True].names for rules, _ in self.rules))
+
     def ignores(self, folder: str, name: str, *, is_dir: bool) -> bool:
         """Whether git ignores an entry of this folder, which is absolute and ends with a slash."""
         for rules, start in self.rules:

@@ -174,6 +174,8 @@ def _enter(descriptor: int, absolute: str, relative: str, above: Scope, top: str
                 files = rules_files([".git"] * is_repository + [".gitignore"] * has_rules)
                 texts = [_read_rules(descriptor, name) for name in files]
                 scope = above.below(absolute, texts, is_repository=is_repository)
+        if not relative and sieve.ignores:
+            sieve.gone = scope.names()
         names, below = sieve.sift(absolute, relative, entries, scope, limit.check)
     except BaseException:
         os.close(descriptor)

@@ -142,6 +142,8 @@ class Sieve:
         most: raise `TooMany` after this many entries.
         entries: how many there were until now.
         skipped: which of `SKIPPED` there were.
+        gone: names of folders that the rules at the root ignore.
+        kept: which of them there are nevertheless.
     """
 
     left: LeftOut
@@ -153,6 +155,8 @@ class Sieve:
     most: int = field(default_factory=lambda: MAX_ENTRIES)
     entries: int = 0
     skipped: set[str] = field(default_factory=set[str])
+    gone: frozenset[str] = frozenset()
+    kept: set[str] = field(default_factory=set[str])
 
     @property
     def above(self) -> Scope:
@@ -208,6 +212,8 @@ class Sieve:
             if self.folders or deeper:
                 left.folders += [absolute + name for name in ignored]
             below = kept
+        if not self.gone.isdisjoint(below):
+            self.kept.update(self.gone.intersection(below))
         if deeper:
             left.linked += [absolute + name for name in entries.linked]
         if not self.links and entries.links:

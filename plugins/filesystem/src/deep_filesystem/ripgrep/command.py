@@ -30,19 +30,29 @@ class Told:
         narrow: whether it searches no other files than those that are wanted.
         folders: how many of the ignored folders it knows, the first.
         files: whether it knows the ignored files.
+        names: of the ignored folders that it knows wherever they are.
     """
 
     arguments: list[str]
     narrow: bool = True
     folders: int = 0
     files: bool = False
+    names: frozenset[str] = frozenset()
 
 
-def tell(skipped: Collection[str], request: SearchRequest, above: str, *, with_files: bool) -> Told:
-    """Say how ripgrep leaves out what the walk leaves out, as far as the walk has come."""
+def tell(
+    skipped: Collection[str],
+    request: SearchRequest,
+    above: str,
+    *,
+    with_files: bool,
+    names: frozenset[str] = frozenset(),
+) -> Told:
+    """Say how ripgrep leaves out what the walk leaves out, as far as the walk has come, and folders of these names."""
     left = request.left
     folders = left.folders[:PRUNED]
-    arguments = [f"--glob=!**/{name}/" for name in sorted(skipped)]
+    names = names if len(names) <= PRUNED else frozenset()
+    arguments = [f"--glob=!**/{name}/" for name in [*sorted(skipped), *map(escape, sorted(names))]]
     arguments += [f"--glob=!/{escape(path.removeprefix(above))}/" for path in folders]
     with_files = with_files and len(left.folders) + len(left.files) <= PRUNED
     if with_files:
@@ -55,7 +65,7 @@ def tell(skipped: Collection[str], request: SearchRequest, above: str, *, with_f
         narrow = request.prefix == wanted.prefix
         if narrow and wanted.depth is not None:
             arguments.append(f"--max-depth={wanted.depth + 1}")
-    return Told([*arguments, "--", relative_to(request.root, above)], narrow, len(folders), with_files)
+    return Told([*arguments, "--", relative_to(request.root, above)], narrow, len(folders), with_files, names)
 
 
 def search_command(program: str, request: SearchRequest, arguments: Sequence[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """Search a directory of this machine: the walk and ripgrep run beside each other.
 
-ripgrep learns what the walk has found when it starts, of which the folders that git ignores at the root matter most.
+ripgrep learns what the walk has found when it starts, of which the folders that git ignores at the root matter most,
+and which names the root's rules ignore everywhere: if the walk then finds that git keeps one, ripgrep starts again.
 What the walk finds in others is left out of its answer.
 """
 
@@ -79,14 +80,21 @@ async def search_here(
             Restartable(lambda told: Started(command(told), top)) as process,
             WalkBeside(request, sieve, found, limit) as walk,
         ):
-            walk.on_stop = lambda: process.start(tell(SKIPPED, request, above, with_files=False))
+            walk.on_stop = lambda: process.start(
+                tell(SKIPPED, request, above, with_files=False, names=sieve.gone - sieve.kept)
+            )
             began = time.monotonic()
             walk.look(scan(opener, request.root, top, sieve, limit), process.drain)
             if walk.finish():
                 return
-            missed = len(request.left.folders) - process.told.folders
-            if missed > 0 and process.runs(min(limit.left, _patience(began))):
+            told = process.told
+            missed = [
+                path for path in request.left.folders[told.folders :] if posixpath.basename(path) not in told.names
+            ]
+            if not told.names.isdisjoint(sieve.kept) or (
                 # It may be lost in a large folder that git ignores.
+                missed and process.runs(min(limit.left, _patience(began)))
+            ):
                 process.start(tell(SKIPPED, request, above, with_files=True))
             answer = Answer(request, above, walk.survey(process.told, above), found)
             found.partial = process.read(answer, limit)
