@@ -259,13 +259,62 @@ def test_references_to_files_stay_in_the_folder(tmp_path: Path) -> None:
     assert "outside its folder" in listing.left_out[0]
 
 
-def test_aliases_that_would_never_end_cost_their_operation() -> None:
+@pytest.mark.parametrize("inside", ["allOf: [{}]", "[{}]", "{{a: [{}]}}", "{{properties: {{p: {{enum: [{}]}}}}}}"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "paths: {/x: {get: {parameters: [{name: p, in: query, schema: *a11}]}}}",
+        "paths: {/x: {get: {parameters: [{name: p, in: query, schema: {enum: [*a11]}}]}}}",
+        "paths: {/x: {get: {parameters: [{name: p, in: query, schema: {default: *a11}}]}}}",
+        "paths: {/x: {get: {summary: *a11, description: *a11, tags: *a11}}}",
+        "paths: *a11",
+        "servers: *a11",
+        "x-own: *a11",
+    ],
+)
+def test_a_document_whose_aliases_multiply_is_refused(inside: str, where: str) -> None:
+    inside = inside if inside.startswith(("[", "{")) else "{{" + inside + "}}"
     lines = ["a0: &a0 {type: object}"]
-    lines += [f"a{n}: &a{n} {{allOf: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)]
-    bomb = "openapi: 3.0.0\npaths: {/x: {get: {parameters: [{name: p, in: query, schema: *a11}]}}}\n"
-    listing = list_operations(Document(parse(("\n".join(lines) + "\n" + bomb).encode(), "x")))
-    assert listing.operations == ()
-    assert "too large" in listing.left_out[0]
+    lines += [f"a{n}: &a{n} {inside.format(', '.join([f'*a{n - 1}'] * 9))}" for n in range(1, 12)]
+    with pytest.raises(DocumentError, match="its aliases make it too large"):
+        parse(("\n".join(lines) + f"\nopenapi: 3.0.0\n{where}\n").encode(), "x")
+
+
+ODD = {
+    "an anchor in itself": ("x: &x [*x]", "its aliases make it too large"),
+    "an anchor in itself, as a mapping": ("x: &x {y: {z: *x}}", "its aliases make it too large"),
+    "a long text, many times": (f"x: &x '{'x' * 1_000}'\ny: [{'*x, ' * 20_000}]", "its aliases make it too large"),
+    "a chain of merges": ("a: &a {x: 1}\nb: {!!merge <<: *a}", "could not determine a constructor"),
+    "an unknown alias": ("x: *nothing", "undefined alias"),
+    "a tag of Python": ("x: !!python/object/apply:os.system ['touch ran']", "could not determine a constructor"),
+    "a tag of its own": ("x: !evil {y: 1}", "could not determine a constructor"),
+    "two documents": ("x: 1\n--- \ny: 2", "expected a single document"),
+    "a key that is a list": ("? [a, b]\n: 1", "found unhashable key"),
+    "depth": ("x: " + "[" * 5_000 + "]" * 5_000, "neither JSON nor YAML"),
+    "control characters": ("x: a\x00b", "neither JSON nor YAML"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_yaml_is_one_error(odd: str) -> None:
+    text, says = ODD[odd]
+    with pytest.raises(DocumentError, match=says):
+        parse(f"openapi: 3.0.0\npaths: {{}}\n{text}\n".encode(), "x")
+
+
+def test_aliases_that_a_person_writes_are_read() -> None:
+    text = "openapi: 3.0.0\nx: &x {type: string}\n<<: 1\npaths: {}\ny: [" + "*x, " * 900 + "]"
+    assert len(parse(text.encode(), "x")["y"]) == 900
+
+
+def test_references_that_would_never_end_cost_their_operation() -> None:
+    schemas = {f"a{n}": {"allOf": [{"$ref": f"#/components/schemas/a{n - 1}"}] * 9} for n in range(1, 12)}
+    document = doc(
+        {"/x": {"get": op("x", {"name": "p", "in": "query", "schema": {"$ref": "#/components/schemas/a11"}})}},
+        schemas={"a0": {"type": "object"}, **schemas},
+    )
+    listing = list_operations(Document(document))
+    assert len(repr(listing)) < 100_000
 
 
 def test_a_large_schema_is_cut_and_still_lists() -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
@@ -22,6 +23,9 @@ MOST_BYTES = 50_000_000
 """Of a document, and of each file that it names. The largest public ones have 12 MB."""
 MOST_HOPS = 50
 """References that lead to references."""
+LONGER = 10
+"""How many times as long as its text a document may be with its aliases filled in; a million characters is never
+too long."""
 
 
 class Place(NamedTuple):
@@ -142,9 +146,26 @@ def _yaml(text: str) -> Any:
     import yaml
 
     try:
-        return yaml.load(text, Loader=_loader())  # noqa: S506 - a safe loader with fewer types
+        found: Any = yaml.load(text, Loader=_loader())  # noqa: S506 - a safe loader with fewer types
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from error
+    if _length(found, {}) > max(1_000_000, LONGER * len(text)):
+        raise ValueError("its aliases make it too large")
+    return found
+
+
+def _length(value: object, known: dict[int, float]) -> float:
+    """Count the characters and values in a value, those of an alias each time; endless if it is in itself."""
+    if isinstance(value, str):
+        return 1 + len(value)
+    if not isinstance(value, dict | list):
+        return 1
+    parts = cast("dict[object, object] | list[object]", value)
+    if id(parts) not in known:
+        known[id(parts)] = inf
+        inside = (*parts, *parts.values()) if isinstance(parts, dict) else parts
+        known[id(parts)] = 1 + sum(_length(part, known) for part in inside)
+    return known[id(parts)]
 
 
 @cache
@@ -154,6 +175,8 @@ def _loader() -> Any:
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     loader: Any = type("Loader", (base,), {"yaml_implicit_resolvers": {}})
+    # No merges, as in 1.2: in a chain of them each mapping is as large as all before it.
+    loader.flatten_mapping = lambda self, node: None  # pyright: ignore[reportUnknownLambdaType]
     loader.add_implicit_resolver(
         "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), "tTfF"
     )
