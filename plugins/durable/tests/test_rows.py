@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import pickle
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
@@ -139,20 +141,62 @@ def test_a_session_whose_handler_raises_waits_one_second_then_ten_and_is_set_asi
     assert pauses == [1.0, 10.0, 10.0]
 
 
-@pytest.mark.parametrize("payload", ["gASVIQAAAAAAAACMBXBvc2l4", "{}", "7", '""', "[" * 2000, '"one" ', ""])
+PICKLE = pickle.dumps({"args": ("one",), "kwargs": {}}, 0)
+PAYLOADS = {
+    "a pickle as text": base64.b64encode(PICKLE).decode(),
+    "an old pickle": PICKLE.decode(),
+    "a pickle as bytes": PICKLE,
+    "the id as bytes": b'"one"',
+    "bytes that are no text": b"\xff\xfe",
+    "the arguments of a call": '{"args": ["one"], "kwargs": {}}',
+    "a list": '["one"]',
+    "an empty table": "{}",
+    "a number": 7,
+    "a number as text": "7",
+    "true": "true",
+    "null": "null",
+    "no number": "NaN",
+    "no id": '""',
+    "nothing": "",
+    "depth": "[" * 200_000,
+    "ten megabytes": f'"{"x" * 10_000_000}"',
+    "an id that is too long": f'"{"x" * 501}"',
+    "a NUL in the id": '"o\\u0000ne"',
+    "half a character": '"\\ud800"',
+    "other JSON of the id": '"\\u006fne"',
+    "a blank": '"one" ',
+    "a line break": '"one"\n',
+    "a mark of the byte order": '\ufeff"one"',
+    "other quotes": "'one'",
+}
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
 def test_a_payload_that_is_no_session_is_dropped(
     payload: str, sqlite_store: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(queue: Queue, worker: int) -> None:
         await queue.enqueue("one")
         with sqlite3.connect(tmp_path / "sessions.queue.db") as file:
-            file.execute("update workflow_input set inputs = ?", [payload])
+            file.execute("update workflow_input set inputs = ?", [PAYLOADS[payload]])
         file.close()
+        (listed,) = await queue.jobs()
+        assert len(listed.session_id) <= 80
         assert await queue.claim(worker, 5) == {}
         assert await queue.jobs() == []
 
     with_queue(sqlite_store, work)
     assert "no id of a session" in caplog.text
+    assert len(caplog.text) < 1_000
+
+
+@pytest.mark.parametrize("name", ["one", "x" * 500, "\U0001f600" * 500, "../../x", "--store", "a b\n\u202e"])
+def test_an_id_that_a_store_can_hold_is_claimed(name: str, sqlite_store: str) -> None:
+    async def work(queue: Queue, worker: int) -> None:
+        await queue.enqueue(name)
+        assert [*await queue.claim(worker, 5)] == [name]
+
+    with_queue(sqlite_store, work)
 
 
 def test_enqueue_with_an_open_store_takes_few_milliseconds(store: str) -> None:

@@ -274,7 +274,7 @@ class Queue:
                 session_id = read_payload(row["inputs"])
                 if session_id is None:
                     run("delete from {jobs} where inputs = :inputs", inputs=row["inputs"])
-                    run.told.append(f"dropped a job whose payload is no id of a session: {row['inputs'][:80]!r}")
+                    run.told.append(f"dropped a job whose payload is no id of a session: {repr(row['inputs'])[:80]}")
                 else:
                     sessions[session_id] = is_probe
             return sessions

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,10 @@ __all__ = [
     "write_payload",
 ]
 
+_ID = re.compile(r"[^\0\ud800-\udfff]{1,500}")
+"""An id that every store can hold."""
+MOST_CHARS = 6_100
+"""Of a payload: 500 characters, each written as two escapes."""
 ATTEMPTS = 3
 """How many attempts in a row may fail, or kill their process alone, at one step before a session is set aside."""
 MOST = 10
@@ -42,8 +47,8 @@ AFRESH: Mapping[str, Any] = {
 """The columns of a session whose failures are forgotten."""
 TABLES = (
     """create table {jobs} (
-        inputs text primary key, place text not null default 'waiting', asked float8 not null, due float8 not null,
-        early int not null default 0, again int not null default 0, worker int, suspect int not null default 0,
+        inputs text not null primary key, place text not null default 'waiting', asked float8 not null,
+        due float8 not null, early int not null default 0, again int not null default 0, worker int, suspect int not null default 0,
         alone int not null default 0, probe int not null default 0, failures int not null default 0,
         total int not null default 0, step bigint, error text not null default '', provider text not null default '',
         refusals int not null default 0, since float8, claimed float8)""",
@@ -190,20 +195,24 @@ def write_payload(session_id: str) -> str:
     return json.dumps(session_id)
 
 
-def read_payload(inputs: str) -> str | None:
+def read_payload(inputs: object) -> str | None:
     """Return the session of a payload; None for whatever else is written there."""
+    if not isinstance(inputs, str) or len(inputs) > MOST_CHARS:
+        return None
     try:
         session_id = json.loads(inputs)
     except (ValueError, RecursionError):
         return None
-    return session_id if isinstance(session_id, str) and session_id and write_payload(session_id) == inputs else None
+    if not isinstance(session_id, str) or _ID.fullmatch(session_id) is None:
+        return None
+    return session_id if write_payload(session_id) == inputs else None
 
 
 def job_of(row: Row) -> Job:
     """Return a row as lists show it."""
     waits = row["probe_in"] if row["provider"] else row["pause"]
     return Job(
-        read_payload(row["inputs"]) or repr(row["inputs"][:80]),
+        read_payload(row["inputs"]) or repr(row["inputs"])[:80],
         "set aside" if row["place"] == "aside" else row["place"],
         (row["name"] or "a worker that died") if row["place"] == "running" else None,
         row["total"],
