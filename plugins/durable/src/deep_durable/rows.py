@@ -48,10 +48,10 @@ AFRESH: Mapping[str, Any] = {
 TABLES = (
     """create table {jobs} (
         inputs text not null primary key, place text not null default 'waiting', asked float8 not null,
-        due float8 not null, early int not null default 0, again int not null default 0, worker int, suspect int not null default 0,
-        alone int not null default 0, probe int not null default 0, failures int not null default 0,
-        total int not null default 0, step bigint, error text not null default '', provider text not null default '',
-        refusals int not null default 0, since float8, claimed float8)""",
+        due float8 not null, early int not null default 0, again int not null default 0, worker int,
+        suspect int not null default 0, alone int not null default 0, probe int not null default 0,
+        failures int not null default 0, total int not null default 0, step bigint, error text not null default '',
+        provider text not null default '', refusals int not null default 0, since float8, claimed float8)""",
     """create table {prefix}workers (
         number {serial}, name text not null, holder text not null, process int not null, guard int,
         seen float8 not null)""",
