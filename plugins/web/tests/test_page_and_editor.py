@@ -1,11 +1,18 @@
-"""One person on the page and one in an editor, in one conversation: at the end both have been shown the same."""
+"""One person on the page and one in an editor, in one conversation: both are shown the same, as it happens.
+
+An editor shows its own prompt when it is typed, and cannot move it: only there may the order differ, until the
+conversation is loaded.
+"""
 
 from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 
+import anyio
 import pytest
 
 pytest.importorskip("acp", reason="pip install agent-client-protocol")
@@ -16,6 +23,7 @@ from plugins.acp.tests.editor import CONFIG, Editor, connected
 from tests.drawn import many
 
 from .pages import Page, working
+from .served import SECONDS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"]), pytest.mark.slow]
 INTERLEAVINGS, STEPS = many(3, 200), 8
@@ -28,6 +36,8 @@ class Two:
         self._editor, self._page = editor, page
         self._count = 0
         self.refused = 0
+        self.own = {"say word-0"}
+        """The prompts of the editor."""
 
     def _words(self) -> str:
         self._count += 1
@@ -43,6 +53,8 @@ class Two:
         except RequestError:
             self.refused += 1
             self._editor.updates.remove(said(words))
+        else:
+            self.own.add(words.removesuffix("."))
 
     async def send(self) -> None:
         """Send from the page, and do not wait: it is queued, or runs while the editor goes on."""
@@ -65,15 +77,25 @@ def said(words: str) -> dict[str, object]:
 
 
 def shown(editor: Editor) -> list[str]:
-    """The words of both and of the agent, as the editor has them, sorted: a prompt stands where it was typed."""
+    """The words of both and of the agent, as the editor has them, in order."""
     kinds = ("user_message_chunk", "agent_message_chunk")
-    texts = [each["content"]["text"] for each in editor.updates if each["sessionUpdate"] in kinds]
-    return sorted(re.findall(r"(?:say )?word-\d+", " ".join(texts)))
+    pieces = [each for each in editor.updates if each["sessionUpdate"] in kinds]
+    joined = groupby(pieces, lambda each: each["sessionUpdate"])
+    return words("".join(each["content"]["text"] for each in group) for _, group in joined)
+
+
+def words(texts: Iterable[str]) -> list[str]:
+    return [found for text in texts for found in re.findall(r"(?:say )?word-\d+", text)]
+
+
+def on_page(page: Page) -> list[str]:
+    """The same on the page."""
+    return words(text for _, text in page.texts)
 
 
 @pytest.mark.filterwarnings("ignore")  # the configuration of the page is above the folder of the editor
 @pytest.mark.parametrize("seed", range(INTERLEAVINGS))
-async def test_both_have_been_shown_the_same(tmp_path: Path, seed: int) -> None:
+async def test_both_are_shown_the_same(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     folder = (tmp_path / "project").resolve()
     folder.mkdir()
@@ -88,13 +110,16 @@ async def test_both_have_been_shown_the_same(tmp_path: Path, seed: int) -> None:
             two = Two(editor, page)
             for _ in range(STEPS):
                 await draw.choice([two.prompt, two.send, two.queue, two.wait])()
-            await page.until(lambda message: message.get("status") == "idle" and not message.get("queued"))
-            refused = -1
-            while refused != two.refused:  # until the editor has the session
-                refused = two.refused
-                await two.prompt()
-            await page.until(lambda message: page.texts[-1:] == [("assistant", f"word-{two._count}.")])  # pyright: ignore
-            on_page = [
-                f"say {text}" if role == "user" and not text.startswith("say") else text for role, text in page.texts
-            ]
-            assert shown(editor) == sorted(re.findall(r"(?:say )?word-\d+", " ".join(on_page)))
+            await page.send("say word-99.", mode="queue")  # without a prompt of the editor
+            await page.until(lambda message: page.texts[-1:] == [("assistant", "word-99.")])
+            expected = on_page(page)
+            with anyio.fail_after(SECONDS):
+                while sorted(shown(editor)) != sorted(expected):
+                    await anyio.sleep(0.01)
+            both = shown(editor)
+            assert [each for each in both if each not in two.own] == [each for each in expected if each not in two.own]
+            for prompt in two.own:
+                assert both.index(prompt) < both.index(prompt.removeprefix("say "))
+            editor.clear()
+            await editor.connection.load_session(cwd=str(folder), session_id=session, mcp_servers=[])
+            assert shown(editor) == expected

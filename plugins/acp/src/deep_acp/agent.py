@@ -119,6 +119,8 @@ class EditorAgent:
         """Stop all runs, as a crash would: they can be resumed."""
         for task in self._tasks:
             task.cancel()
+        for session in self._sessions.values():
+            await session.unwatch()
         for project in self._projects.values():
             await project.close()
 
@@ -278,6 +280,7 @@ class EditorAgent:
 
     async def _forget(self, session: EditorSession) -> None:
         await session.cancel()
+        await session.unwatch()
         await session.background.end()
         self._sessions.pop(session.id, None)
         session.project.plugin.listeners.pop(session.id, None)

@@ -129,6 +129,9 @@ class EditorSession:
         self._seen = 0
         self._turn: _Turn | None = None
         self._lock = asyncio.Lock()
+        self._watcher: asyncio.Future[None] | None = None
+        self._showing: asyncio.Future[None] | None = None
+        """What the watcher sends now: it is sent whole, or not at all."""
         self._tags: Mapping[str, tuple[str, ...]] = {}
         self._window: int | None = None
         self._titled = False
@@ -251,6 +254,7 @@ class EditorSession:
                     if replay:
                         await self._tell(update)
         self._view.tokens = Tokens()
+        self._watch()
         if replay:
             if plan := plan_of(state.root.slots):
                 await self._tell(plan)
@@ -266,12 +270,14 @@ class EditorSession:
             SessionBusy: another process runs the session.
         """
         async with self._lock:
+            await self.unwatch()
             turn = self._turn = _Turn()
             self._view.tokens = Tokens()
             try:
                 reason = await self._answer(blocks, turn)
             finally:
                 self._turn = None
+                self._watch()
             if not self._titled:
                 await self._tell_title()
             return PromptResponse(stop_reason=reason, usage=self._view.tokens.usage())
@@ -402,9 +408,7 @@ class EditorSession:
             await self._decide(runs, turn)
         async with aclosing(runs.stream(self.id, after=self._seen)) as events:
             async for event in events:
-                self._seen = event.n
-                for update in self._view.translate(event):
-                    await self._tell(update)
+                await self._show(event)
                 if event.kind == "run_started":
                     begun = int(_field(event, "attempt"))
                 if begun < attempt:
@@ -432,6 +436,32 @@ class EditorSession:
             return STOPPED[code]
         message = f"the run failed: {visible(_field(event, 'message'))} (/{RETRY.name} tries it again)"
         raise RequestError(INTERNAL, message, {"code": code})
+
+    # -- between turns -------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Send what other interfaces do in the conversation as it happens, until the next prompt."""
+        self._watcher = asyncio.ensure_future(self._follow_others())
+
+    async def unwatch(self) -> None:
+        """End that."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.wait([each for each in (self._watcher, self._showing) if each is not None])
+            self._watcher = self._showing = None
+
+    async def _follow_others(self) -> None:
+        with suppress(AgentError, RequestError, OSError):  # the next prompt says what is wrong
+            runs = await self.project.sessions(self._choice)
+            async with aclosing(runs.stream(self.id, after=self._seen)) as events:
+                async for event in events:
+                    self._showing = asyncio.ensure_future(self._show(event))
+                    await asyncio.shield(self._showing)
+
+    async def _show(self, event: Event) -> None:
+        self._seen = event.n
+        for update in self._view.translate(event):
+            await self._tell(update)
 
     # -- approvals -----------------------------------------------------------------------------------------------------
 
