@@ -15,7 +15,7 @@ from deep_backends import LocalBackend, local_backend, memory_backend
 from deep_filesystem import ripgrep, search
 from deep_filesystem.dialect import NOT_UTF8, BadPattern, read_pattern
 from deep_filesystem.linematch import text_of
-from deep_filesystem.ripgrep import beside, engine, here
+from deep_filesystem.ripgrep import beside, engine, here, recoded
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic_ai.exceptions import ToolFailed
@@ -551,6 +551,23 @@ def test_text_is_found_in_the_encoding_of_its_file(
         assert with_it == without
     lines = with_it.splitlines()
     assert [line.partition(".txt")[0] for line in lines if ".txt" in line] == expected
+
+
+@needs_ripgrep
+@pytest.mark.parametrize("most", [3, 2_000])
+def test_of_many_files_only_those_that_are_not_utf_8_are_searched_again(
+    tmp_path: Path, new_session: Any, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(beside, "FEW_FILES", 0)
+    monkeypatch.setattr(recoded, "MOST", most)
+    for number in range(5):
+        (tmp_path / f"{number}.txt").write_text("größe\n" * number)
+    (tmp_path / "old.txt").write_bytes("größe\n".encode("latin-1"))
+    (tmp_path / "image.png").write_bytes(b"\x89PNG\0")
+    for mode in MODES:
+        with_it, without = _both(new_session, tmp_path, pattern="ö", output_mode=mode)
+        assert with_it == without
+    assert "old.txt" in with_it
 
 
 @needs_ripgrep

@@ -18,7 +18,7 @@ from .answer import Failed
 from .elsewhere import search_elsewhere
 from .here import runs_here, search_here
 from .lines import with_lines
-from .recoded import add_recoded
+from .recoded import search_recoded
 from .workspace import known_without
 
 __all__ = ["can_try", "search_by_ripgrep"]
@@ -61,9 +61,8 @@ async def search_by_ripgrep(workspace: Workspace, request: SearchRequest, second
         return await search_here(workspace, opener, program, request, top, seconds)
 
     with contextlib.suppress(Failed, TimeUp):
-        found = await search(request)
-        if found.raw and request.dialect.foreign:
-            await add_recoded(workspace, search, request, found, seconds)
+        foreign = request.dialect.foreign
+        found = await (search_recoded(workspace, search, request, seconds) if foreign else search(request))
         return found if not request.lines else await with_lines(workspace, program, request, found, seconds)
     return None
 
