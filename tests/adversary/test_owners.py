@@ -8,6 +8,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -66,6 +67,16 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
             server.process.communicate(timeout=60)
 
 
+AG_UI: dict[str, object] = {
+    "threadId": "x",
+    "runId": "r",
+    "state": {},
+    "tools": [],
+    "context": [],
+    "forwardedProps": {},
+}
+AG_UI["messages"] = [{"id": "m", "role": "user", "content": "hello"}]
+VERCEL = {"id": "x", "trigger": "submit-message", "messages": [{"id": "m", "role": "user", "parts": []}]}
 ENDPOINTS = [
     ("GET", "/api/sessions/{}", None),
     ("PATCH", "/api/sessions/{}", {"title": "taken"}),
@@ -81,7 +92,34 @@ ENDPOINTS = [
     ("GET", "/api/sessions/{}/files/x", None),
     ("GET", "/api/sessions/{}/calls/a/b", None),
     ("GET", "/vercel/{}/stream", None),
+    ("POST", "/api/sessions/{}/mode", {"mode": "accept-edits"}),
+    ("DELETE", "/api/sessions/{}/rules", None),
+    ("POST", "/api/sessions/{}/compact", {}),
+    ("GET", "/api/sessions/{}/commands", None),
+    ("POST", "/api/sessions/{}/commands/x/stop", {}),
+    ("POST", "/api/sessions/{}/commands/x/keep", {}),
+    ("POST", "/ag-ui/{}", AG_UI),
+    ("POST", "/vercel/{}", VERCEL),
+    # Other spellings of an address.
+    ("HEAD", "/api/sessions/{}", None),
+    ("GET", "/api/sessions/{}%00", None),
+    ("GET", "/api/sessions/{}%20", None),
+    ("GET", "/api/sessions/{}?owner=", None),
+    ("GET", "/api/sessions/{}/calls/..%2f..", None),
+    ("GET", "/api/sessions/{}/files/..%2f..%2fother%2fx", None),
 ]
+
+
+def test_every_address_of_a_session_is_attacked() -> None:
+    from deep_web.api import routes
+    from deep_web.protocols import protocol_routes
+
+    attacked = {(method, path.partition("?")[0].replace("{}", "{session_id}")) for method, path, _ in ENDPOINTS}
+    for route in (*routes(), *protocol_routes()):
+        if "{session_id}" in route.path:
+            own = re.compile(re.sub(r"\{(?!session_id)[^}]*\}", "[^ ]+", route.path))
+            for method in {*(route.methods or ())} - {"HEAD"}:
+                assert any(each == method and own.fullmatch(path) for each, path in attacked), (method, route.path)
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ENDPOINTS)
@@ -100,6 +138,12 @@ HOSTS = (
     "[::1", "::1]", "[", "]", "[]", "localhost:", "localhost:x", "localhost:99999999", "evil@localhost", "localhost/evil",
     "localhost?x", "localhost#x", "evil.example", "127.0.0.1.evil.example", "local host", "", "localhost, evil", "[::1]evil",
     "\u00e9", "localhost\\evil", "[fe80::1%eth0]", "0x7f.1",
+    "::1", "[::1]:", "[::1]:x", "[::1]x:80", "[::1]:80:80", "[::1%25lo]", "[::ffff:127.0.0.1]", "[0:0:0:0:0:0:0:1]", "[v1.x]",
+    "localhost:-1", "localhost:+80", "localhost:0x50", "localhost: 80", "localhost:\u0661", "user@localhost", "user:pw@127.0.0.1",
+    "@localhost", "127.0.0.1@evil.example", "localhost%00", "localhost%2eevil.example", "%6cocalhost", "loc\u00e1lhost",
+    "\uff4c\uff4f\uff43\uff41\uff4chost", "\u24db\u24de\u24d2\u24d0\u24dbhost", "xn--localhost", "localhost.", "127.1", "2130706433",
+    "0177.0.0.1", "0.0.0.0", "localhost;evil", '"localhost"', "localhost\x00", "localhost\x0b", "localhost\x7f", "a" * 70_000,
+    "http://localhost", "//localhost", "..", "-", "*", "\t", "localhost\thost",
 )  # fmt: skip
 
 
@@ -117,10 +161,30 @@ def test_a_malformed_or_foreign_host_is_a_bad_request(servers: tuple[Server, Ser
     assert "Error" not in one.errors.read_text()
 
 
-def test_two_hosts_and_none_are_bad_requests(servers: tuple[Server, Server, str]) -> None:
+REQUESTS = {
+    "no host": "GET / HTTP/1.1",
+    "no host in 1.0": "GET / HTTP/1.0",
+    "ours, then another": "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example",
+    "another, then ours": "GET / HTTP/1.1\r\nHost: evil.example\r\nHost: 127.0.0.1",
+    "ours twice": "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nhost: 127.0.0.1",
+    "ours in the address": "GET http://127.0.0.1/ HTTP/1.1\r\nHost: evil.example",
+    "another in the address": "GET http://evil.example/ HTTP/1.1\r\nHost: 127.0.0.1",
+    "a malformed address": "GET http://[::1/ HTTP/1.1\r\nHost: 127.0.0.1",
+    "a proxy": "CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443",
+    "an asterisk": "OPTIONS * HTTP/1.1\r\nHost: evil.example",
+    "a blank before the colon": "GET / HTTP/1.1\r\nHost : 127.0.0.1",
+    "two lines": "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n :80",
+    "forwarded": "GET / HTTP/1.1\r\nHost: evil.example\r\nX-Forwarded-Host: 127.0.0.1\r\nForwarded: host=127.0.0.1",
+    "another name": "GET / HTTP/1.1\r\nH\u00f6st: 127.0.0.1",
+}
+
+
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_no_other_way_names_the_host(servers: tuple[Server, Server, str], request_: str) -> None:
     one, _, _ = servers
-    for hosts in ("", f"Host: 127.0.0.1:{one.port}\r\nHost: evil.example\r\n"):
-        assert b" 400 " in _raw(one, f"GET / HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n".encode())
+    answer = _raw(one, f"{REQUESTS[request_]}\r\nConnection: close\r\n\r\n".encode())
+    assert b" 400 " in answer or b" 404 " in answer
+    assert "Error" not in one.errors.read_text()
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://[::1", "http://127.0.0.1", "x"])

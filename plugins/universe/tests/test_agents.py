@@ -203,6 +203,26 @@ async def test_a_tool_offered_on_demand_is_found_first(make_agent: Make) -> None
         assert (await tools.session().call("send", {"path": "a"})).text == "send a"
 
 
+async def test_calls_of_one_session_run_one_after_the_other() -> None:
+    running, most = 0, 0
+
+    async def count() -> int:
+        nonlocal running, most
+        running, most = running + 1, max(most, running + 1)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        running -= 1
+        return most
+
+    agent = Agent(scripted(), toolsets=[FunctionToolset([count])])
+    async with agent_tools(agent) as tools:
+        session = tools.session()
+        await asyncio.gather(*(session.call("count", {}) for _ in range(4)))
+        assert most == 1
+        await asyncio.gather(*(tools.session().call("count", {}) for _ in range(4)))
+        assert most > 1  # calls of several sessions do meet
+
+
 @pytest.mark.slow
 async def test_calls_at_the_same_time_in_one_session_all_run(make_agent: Make, things: Tools) -> None:
     async with agent_tools(make_agent()) as tools:

@@ -137,6 +137,8 @@ async def test_over_stdio_tools_are_listed_and_called_and_nothing_else_is_printe
         assert [text(result) for result in results] == [f"{n}: 9 m" for n in range(3)]
         assert text(await client.call_tool("dredge", {"port": "Bergen"})) == "Bergen is dredged"
         assert "9 m" not in text(await client.call_tool("read_file", {"path": "dredged.txt"}))
+        await client.call_tool("write_todos", {"todos": [{"content": "Sail", "status": "pending"}]})
+        assert "Sail" in text(await client.call_tool("read_todos", {}))
     assert (folder / "dredged.txt").read_text() == "Bergen\n"
 
 

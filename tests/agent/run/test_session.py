@@ -10,9 +10,11 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from deep_backends import local_backend
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, GetPydanticSchema
@@ -337,6 +339,15 @@ def test_a_value_that_cannot_be_written_names_its_slot() -> None:
     deps.state[slot] = object()
     with pytest.raises(Exception, match="socket"):
         deps.dump()
+
+
+def test_a_dump_has_no_key_backend_or_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACME_API_KEY", "key-of-the-host")
+    deps = create_default_deps(backend=local_backend(tmp_path / "own"), app={"password": "of the application"})
+    (tmp_path / "own").mkdir()
+    run(agent_of(plugin("owner", state=[CITIES])), deps=deps)
+    assert set(json.loads(deps.dump())) == {"format", "session_id", "slots"}
+    assert not [word for word in ("key-of-the-host", "password", str(tmp_path)) if word in deps.dump()]
 
 
 def test_unstored_slots_of_the_kernels_own_do_not_appear() -> None:
