@@ -181,6 +181,54 @@ STARTED: dict[str, tuple[list[str], dict[str, str], str, str | None]] = {
     "in another folder": (["python3", "s.py"], {"sub/s.py": ""}, "sub/s.py", "sub"),
     "a folder that is a program": (["python3", "app"], {"app/__main__.py": ""}, "app/__main__.py", None),
     "a Makefile": (["make", "serve"], {"Makefile": "serve:"}, "Makefile", None),
+    # What a server's variables say is among its words.
+    "a folder of modules": (["python3", "s.py", "lib"], {"s.py": "import json", "lib/x": ""}, "lib/json.py", None),
+    "what Python runs first": (["python3", "s.py", "lib"], {"s.py": "", "lib/x": ""}, "lib/sitecustomize.py", None),
+    "what Python runs first here": (["python3", "s.py", "."], {"s.py": ""}, "usercustomize.py", None),
+    "an option of node": (["node", "s.js", "--require ./pre.js"], {"s.js": "", "pre.js": ""}, "pre.js", None),
+    "a library that is loaded": (["./s", "./lib/x.so"], {"s": "", "lib/x.so": ""}, "lib/x.so", None),
+    "a file of variables": (["uv", "run", "--env-file", ".env", "s.py"], {"s.py": "", ".env": ""}, ".env", None),
+    "a line of Python": (["python3", "-c", "import helper; helper.run()"], {"helper.py": ""}, "helper.py", None),
+    "an import by name": (
+        ["python3", "s.py"],
+        {"s.py": "importlib.import_module('a.b')", "a/b.py": ""},
+        "a/b.py",
+        None,
+    ),
+    "a program that it starts": (
+        ["python3", "s.py"],
+        {"s.py": 'subprocess.run(["bash", "bin/go.sh"])', "bin/go.sh": ""},
+        "bin/go.sh",
+        None,
+    ),
+    "what that script starts": (["bash", "-c", "./go"], {"go": "exec python3 -m pkg", "pkg.py": ""}, "pkg.py", None),
+    "the main file of a package": (
+        ["node", "."],
+        {"package.json": '{"main": "lib/app.js"}', "lib/app.js": ""},
+        "lib/app.js",
+        None,
+    ),
+    "a script of a package": (
+        ["npm", "start"],
+        {"package.json": '{"scripts": {"start": "node lib/app.js"}}', "lib/app.js": ""},
+        "lib/app.js",
+        None,
+    ),
+    "a command of a project": (
+        ["uv", "run", "tool"],
+        {"pyproject.toml": '[project.scripts]\ntool = "pkg.cli:main"', "src/pkg/cli.py": ""},
+        "src/pkg/cli.py",
+        None,
+    ),
+    "another project": (["uv", "--directory", "sub", "run", "s.py"], {"sub/s.py": ""}, "sub/s.py", None),
+    "an address of a file": (["deno", "run", "./a/../s.ts"], {"s.ts": "", "a/x": ""}, "s.ts", None),
+    "a task of deno": (
+        ["deno", "task", "x"],
+        {"deno.json": '{"tasks": {"x": "deno run t.ts"}}', "t.ts": ""},
+        "t.ts",
+        None,
+    ),
+    "a name without a suffix": (["sh", "run"], {"run": ""}, "run", None),
 }
 
 

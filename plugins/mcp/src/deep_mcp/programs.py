@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from itertools import pairwise
 from pathlib import Path
 
 __all__ = ["programs_below"]
@@ -19,8 +18,11 @@ __all__ = ["programs_below"]
 MOST_FILES = 500
 MOST_BYTES = 2_000_000
 """Of one file that is searched for imports; a longer one is only hashed."""
-ENTRIES = ("__main__.py", "main.py", "server.py", "index.js", "index.mjs", "index.cjs", "index.ts", "package.json")
-"""What a program runs that is given a folder."""
+ENTRIES = (
+    "__main__.py", "main.py", "server.py", "index.js", "index.mjs", "index.cjs", "index.ts", "package.json",
+    "sitecustomize.py", "usercustomize.py",
+)  # fmt: skip
+"""What a program runs that is given a folder; Python, as `PYTHONPATH`, the last two."""
 _NODE, _PYTHON = ("package.json",), ("pyproject.toml", "uv.lock", "poetry.lock")
 MANIFESTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("npm", "npx", "yarn", "pnpm", "pnpx", "bun", "bunx", "tsx", "node"), _NODE),
@@ -38,6 +40,7 @@ MANIFESTS: Mapping[str, tuple[str, ...]] = {
 _SPLIT = re.compile(r"[\s=,;:|&<>()\"'`]+")
 _PYTHON_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([^\n]+)|import[ \t]+([\w., \t]+))", re.M)
 _NODE_IMPORT = re.compile(r"""["'](\.{1,2}/[^"'\n]+)["']""")
+_CODE = re.compile(r"""["']((?:[\w./-]{1,200}\.(?:py|sh|bash|js|mjs|cjs|ts|so)|[A-Za-z_][\w.]{0,200}))["']""")
 _NODE_SUFFIXES = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".json")
 
 
@@ -62,16 +65,21 @@ def programs_below(folder: Path, words: Sequence[str], cwd: str | None) -> dict[
 def _named(root: Path, given: Sequence[str], bases: Sequence[Path]) -> Iterator[Path]:
     """Yield the files that words name, in each folder in which they may be looked up."""
     names = [*given]
-    for part, following in pairwise((*given, "")):
+    for part in given:
         names += MANIFESTS.get(os.path.basename(part), ())
         names.append(f"node_modules/.bin/{part}")
-        if part == "-m" and re.fullmatch(r"[\w.]+", following):
-            module = following.replace(".", "/")
-            names += [f"{module}.py", f"{module}/__main__.py", f"{module}/__init__.py", f"src/{module}/__main__.py"]
+        names += _module(part)
     for base in bases:
         for name in dict.fromkeys((*names, *(f"{name}/{entry}" for name in ("", *names) for entry in ENTRIES if name))):
             if (path := _below(root, base, name)) is not None and path.is_file():
                 yield path
+
+
+def _module(name: str) -> list[str]:
+    """Return where a module of Python, or one after `-m` or in the settings of a project, would be."""
+    place = name.replace(".", "/")
+    ends = (".py", "/__init__.py", "/__main__.py") if re.fullmatch(r"\w+(\.\w+)*", name) else ()
+    return [f"{source}{place}{end}" for source in ("", "src/") for end in ends]
 
 
 def _below(root: Path, base: Path, name: str) -> Path | None:
@@ -114,14 +122,23 @@ def _imports(path: Path, text: str) -> Iterator[str]:
                 parts = place.split("/")
                 yield from (f"{'/'.join(parts[:count])}/__init__.py" for count in range(1, len(parts) + 1))
                 yield f"{place}.py"
+        for name in _CODE.findall(text):  # what it imports or starts by a name in quotes
+            yield from (name, *_module(name))
     elif path.suffix in _NODE_SUFFIXES or re.match(r"#!.*(node|deno|bun)", text):
         for name in _NODE_IMPORT.findall(text):
             stem = name.removesuffix(".js")  # a TypeScript file is imported by the name of what it becomes
             yield from (name, *(f"{part}{suffix}" for part in {name, stem} for suffix in _NODE_SUFFIXES))
             yield from (f"{name}/{entry}" for entry in ENTRIES)
         yield "package.json"
+        if path.suffix == ".json":  # the main file, scripts and tasks
+            yield from _words(text)
     elif path.suffix in (".sh", ".bash", ".zsh", ".mk", ".toml") or text.startswith("#!") or "." not in path.name:
-        yield from (word for word in dict.fromkeys(_SPLIT.split(text[:100_000])) if 1 < len(word) < 200)
+        for word in _words(text):
+            yield from (word, *_module(word))
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in dict.fromkeys(_SPLIT.split(text[:100_000])) if 1 < len(word) < 200]
 
 
 def _digest(root: Path, path: Path) -> str:
