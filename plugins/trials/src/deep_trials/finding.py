@@ -1,4 +1,4 @@
-"""Which suite a word means: a folder, a file of BFCL's entries, or a name."""
+"""Which suite a word means: a folder, a file of BFCL's entries, a dataset of pydantic-evals, or a name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from deep_core.plugin_api import suggest
 
 from .bfcl import CALLS, calls_suite, is_bfcl, load_bfcl
+from .datasets import is_dataset, load_dataset
 from .errors import SuiteError, TrialsError
 from .suites import FILE, Suite, known_suites, load_suite
 
@@ -19,7 +20,7 @@ __all__ = ["find_suite", "suite_lines"]
 
 
 def find_suite(name: str, kernel: PluginKernel) -> Suite:
-    """Return a suite by the path of its folder or of a file of BFCL's entries, or by its name.
+    """Return a suite by the path of its folder, of BFCL's entries or of a dataset, or by its name.
 
     Raises:
         SuiteError: there is none, or it is wrong.
@@ -28,6 +29,8 @@ def find_suite(name: str, kernel: PluginKernel) -> Suite:
     folder = Path(name)
     if is_bfcl(folder):
         return load_bfcl(folder.resolve())
+    if is_dataset(folder):
+        return load_dataset(folder.resolve())
     if (folder / FILE).is_file():
         return load_suite(folder.resolve())
     suites = known_suites(kernel)

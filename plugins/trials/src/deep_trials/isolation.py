@@ -29,8 +29,9 @@ class View:
 
     Attributes:
         writable: folders that it may change; all others are read-only.
-        hidden: folders that are empty for it, unless `writable` names something in them. So is the folder for temporary
-            files, where other trials are judged; the interpreter's folders and `readable` are seen also there.
+        hidden: folders that are empty for it, unless `writable` names something in them, and files that it cannot read.
+            So is the folder for temporary files, where other trials are judged; the interpreter's folders and
+            `readable` are seen also there.
         readable: further folders that it sees.
         network: whether it has the network.
     """
@@ -81,7 +82,7 @@ def _isolated(argv: Sequence[str], view: View) -> list[str]:
         if path.startswith(f"{temporary}{os.sep}") and os.path.isdir(path):
             words += ["--ro-bind", path, path]
     for path in view.hidden:
-        words += ["--tmpfs", str(path)]
+        words += ["--ro-bind", os.devnull, str(path)] if path.is_file() else ["--tmpfs", str(path)]
     for path in view.writable:
         words += ["--bind", str(path), str(path)]
     return [*words, "--", *argv]
