@@ -139,7 +139,7 @@ def output_of(answer: str, expected: Any, evaluator: Any) -> object:
     """The output that a typed agent would have returned in place of this text."""
     name, args = _named(evaluator)
     if name == "IsInstance":
-        wanted: Any = args if args in ("str", "object") else 0
+        wanted: Any = args if str(args) in ("str", "object") else 0
     else:
         wanted = expected if name == "EqualsExpected" else args["value"]
     if isinstance(wanted, str) or (name == "Contains" and args["as_strings"]):
