@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from deep_core.plugin_api import suggest
 
 from .errors import AgentNotFound, SuiteError
+from .peers.environments import PEERS, interpreter
 from .runs import Contender
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def contenders(
 ) -> list[Contender]:
     """Return each agent with each model.
 
-    An agent of a module has its own model unless one is named; deep's has those of the suite.
+    An agent of a module has its own model unless one is named; deep's and the peers' are those of the suite.
 
     Raises:
         AgentNotFound: no configuration has that name, and it is no `module:attribute`.
@@ -41,12 +42,16 @@ def contenders(
     """
     found: list[Contender] = []
     for agent in agents or (DEEP,):
-        if ":" in agent:
+        python = ""
+        if agent in PEERS and agent not in configs:
             config: Mapping[str, Any] = {}
+            python = interpreter(agent)
+        elif ":" in agent:
+            config = {}
         elif agent in configs or agent == DEEP:
             config = configs.get(agent, {})
         else:
-            known = {DEEP, *configs}
+            known = {DEEP, *PEERS, *configs}
             raise AgentNotFound(
                 f"--agent {agent}: no configuration has that name.{suggest(agent, known)} Name one "
                 f"({', '.join(sorted(known))}), or a module:attribute"
@@ -55,7 +60,7 @@ def contenders(
         chosen = tuple(models) or own
         if not chosen:
             raise SuiteError(f"suite {suite.name} names no model: add -m MODEL, such as -m openai:gpt-5.2")
-        found += [Contender(agent, model, config) for model in chosen]
+        found += [Contender(agent, model, config, python=python) for model in chosen]
     return found
 
 

@@ -120,6 +120,36 @@ def run(ctx: click.Context, suite_name: str, **options: Any) -> None:
     ctx.exit(_code(outcome))
 
 
+@evaluate.command("matrix")
+@click.argument("suite_name", metavar="SUITE")
+@model_option
+@click.option(
+    "--agent",
+    "agents",
+    metavar="AGENT",
+    multiple=True,
+    help="As of run, or a peer: bare (Pydantic AI with file tools), deepagents, pydantic-deep. Default: all four.",
+)
+@n_option
+@jobs_option
+@budget_option
+@out_option
+@task_option
+@output_option
+@click.pass_context
+def matrix(ctx: click.Context, suite_name: str, **options: Any) -> None:
+    """Run SUITE with deep and its peers, and compare each with the first by the tasks of both.
+
+    A peer runs in an environment of its own, .peers/NAME of this folder. It takes models of OpenAI's API, also of a
+    local server (OPENAI_BASE_URL), and the scripts of trials:*, which a server in its process plays.
+
+    Exit code: as of run.
+    """
+    from .peers.environments import PEERS
+
+    ctx.invoke(run, suite_name=suite_name, **{**options, "agents": options["agents"] or ("deep", *PEERS)})
+
+
 def _suite(name: str, kernel: Kernel, tasks: Sequence[str] = ()) -> Suite:
     from dataclasses import replace
 

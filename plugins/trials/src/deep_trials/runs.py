@@ -21,6 +21,7 @@ from .budgets import Budget
 from .errors import TrialsError
 from .grading import Verdict, grade
 from .isolation import Ended, View, run_alone
+from .peers.environments import PROCESS
 from .rows import End, Row, TrialsFile, read_rows
 from .suites import Suite
 from .tapes import compact
@@ -48,6 +49,7 @@ class Contender:
         without: what is left out, in words; "" for nothing.
         disable: plugins that are left out.
         hide: a tool expression: tools that are not offered.
+        python: the interpreter of a peer's environment; "" for an agent that runs here.
     """
 
     agent: str = "deep"
@@ -56,6 +58,7 @@ class Contender:
     without: str = ""
     disable: Sequence[str] = ()
     hide: str | None = None
+    python: str = ""
 
 
 @dataclass(frozen=True)
@@ -291,12 +294,17 @@ async def _run_process(job: Job, folder: Path, place: Path, usd: float | None) -
         "functions": [*task.functions],
     }
     hidden = [folder, *dict.fromkeys(each.folder.resolve() for each in job.suite.tasks)]
+    argv = [sys.executable, "-P", "-m", "deep_trials.trial_process", "{fd}"]
+    readable = [Path.cwd()] if ":" in contender.agent else []
+    if contender.python:
+        argv = [contender.python, "-P", str(PROCESS), "{fd}", contender.agent]
+        readable = [Path(contender.python).parents[1], PROCESS.parent]
     return await run_alone(
-        [sys.executable, "-P", "-m", "deep_trials.trial_process", "{fd}"],
+        argv,
         view=View(
             writable=[place],
             hidden=hidden,
-            readable=[Path.cwd()] if ":" in contender.agent else [],
+            readable=readable,
             network=job.tape in (None, RECORD),
         ),
         cwd=place / "workspace",
