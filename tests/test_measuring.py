@@ -24,6 +24,7 @@ SAID = {
     "compare first second": "tasks",
     "record smoke": "deep eval replay smoke.jsonl plays them",
     "replay smoke.jsonl": "2 of 2 trials as recorded",
+    "matrix smoke": "bare · trials:reference",
     "validate ./suite": "1 of 1 tasks are good",
     "ablate": "solved only with it",
 }
