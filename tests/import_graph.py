@@ -23,7 +23,7 @@ class Imports(NamedTuple):
 def read(package: Path) -> dict[str, Imports]:
     """Module -> what it imports, for every module of the package that stands in this folder."""
     out: dict[str, Imports] = {}
-    for path in sorted(package.rglob("*.py")):
+    for path in sorted(each for each in package.rglob("*.py") if "suites_of_ours" not in each.parts):
         parts = [package.name, *path.relative_to(package).with_suffix("").parts]
         here = parts[:-1]  # the package that a single dot means
         name = ".".join(here if parts[-1] == "__init__" else parts)

@@ -30,8 +30,8 @@ PART_OF = {"pydantic_core": "pydantic", "typing_extensions": "pydantic"}
 
 
 def sources(folder: Path) -> list[Path]:
-    """The Python files of a package."""
-    return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+    """The Python files of a package, without those of tasks: one has a conflict."""
+    return sorted(path for path in folder.rglob("*.py") if not {"__pycache__", "suites_of_ours"} & {*path.parts})
 
 
 def imports(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
