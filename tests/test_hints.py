@@ -363,8 +363,10 @@ def test_slash_commands_of_hints_are_those_of_the_chat(person: Person) -> None:
 VALUES = {
     "agent.model": '"demo:echo"',
     "agent.model.api_key_env": '"OPENAI_API_KEY"',
+    "agent.model.base_url": '"http://localhost:11434/v1"',
     "agent.model.context_window": "32000",
     "agent.model.fallback": '["demo:tour"]',
+    "agent.model.model": '"qwen3:8b"',
     "agent.model.stall_ms": "1000",
     "agent.model.timeout_ms": "1000",
     "agent.prompt": '{ system = "Be short." }',
