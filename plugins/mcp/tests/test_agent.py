@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
-from pydantic_ai import DeferredToolRequests
+from pydantic_ai import DeferredToolRequests, Tool
 from pydantic_ai.messages import ToolReturnPart
 
 from deep_core import Kernel, create_default_deps
@@ -348,6 +348,39 @@ async def test_what_a_person_un_asked_is_the_tool_as_it_was(
         return
     assert servers.calls("harbor") == ["put"], results
     assert not results[0].startswith("success")
+
+
+ODD_NAMES = (
+    "file", "file", "File", "f\u200bile", "\uff46ile", "fi le", "fi_le", "fi.le", "../file", "", " ", "_file", "file_",
+    "final_result", "search_tools", "load_capability", "ls", "execute", "a" * 200 + "1", "a" * 200 + "2", "\u202efile",
+    "file\n", "list_mcp_resources",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+async def test_names_that_clash_cost_no_run_and_no_tool_of_others(
+    make_kernel: Make, servers: Servers, play: Play, prefix: bool
+) -> None:
+    for server in ("read", "read_f"):
+        names = ODD_NAMES if server == "read" else ("ile", "file", "read_file")
+        tools = [put(name=name) for name in names]
+        (servers.state(server) / "tools.json").write_text(json.dumps(tools))
+    entries = {server: servers(server) for server in ("read", "read_f")}
+
+    def read_file(path: str) -> str:
+        return "of the application"
+
+    free: Any = {"tools": [Tool(read_file, requires_approval=False)]}
+    kernel = make_kernel(entries, settings=FREE, prefix=prefix)
+    caller, results = await play(kernel, ("read_file", {"path": "x"}), **free)
+    assert results == ["success: of the application"]
+    offered = [name for name in caller.tools if name != "read_file"]
+    assert len(offered) > 15
+    assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", name) for name in offered)
+    _, results = await play(kernel, *((name, {"text": "x"}) for name in offered), **free)
+    assert all(result.startswith("success") for result in results), results
+    calls = sum(len(servers.calls(server)) for server in entries)
+    assert calls >= len(offered) - 3, "each offered name is a tool of its own"
 
 
 @pytest.mark.parametrize("way", ["after it has died", "between the question and the answer"])
