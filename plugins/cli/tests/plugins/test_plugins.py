@@ -57,6 +57,7 @@ def test_the_list_is_json_in_the_documented_form_and_a_broken_plugin_is_in_it(ma
     assert all(set(plugin) == keys for plugin in listed["plugins"])
     broken, cli, _, sun = listed["plugins"]
     assert (broken["name"], broken["distribution"], broken["version"]) == ("broken", "acme-broken", "3.1")
+    assert Path(broken["path"]).is_dir()
     # Nothing was loaded yet: it would load, as far as anybody knows.
     assert (broken["status"], broken["hooks"], cli["status"], sun["status"]) == ("active", None, "active", "active")
 
