@@ -444,6 +444,20 @@ async def test_what_waits_is_held_after_a_turn_that_ended_early(tmp_path: Path, 
 
 
 @pytest.mark.slow
+async def test_nothing_is_taken_back_that_the_page_has_not_seen(tmp_path: Path) -> None:
+    async with working(tmp_path) as running, running.page() as page:
+        await page.ask("say one")
+        (first,) = [event["n"] for event in page.events if event["kind"] == "run_started"]
+        seen = page.events[-1]["n"]
+        await page.ask("say two")
+        refused = await page.send("say again", instead_of=first, seen=seen)
+        assert (refused.status_code, refused.json()["code"]) == (409, "stale")
+        assert [text for role, text in page.texts if role == "user"] == ["say one", "say two"]
+        await page.ask("say again", instead_of=first, seen=page.events[-1]["n"])
+        assert page.last == "again"
+
+
+@pytest.mark.slow
 async def test_stopping_ends_the_calls_that_wait(tmp_path: Path) -> None:
     async with working(tmp_path) as running, running.page() as page:
         await page.ask("write notes.txt: red")

@@ -120,6 +120,7 @@ class TwoPeople:
     def settle(self) -> None:
         """Let everything end: what runs, what waits, what both screens show. The last word is of the terminal."""
         self._gate.touch()
+        self._until(lambda: not self._tab.js("return JSON.parse(sessionStorage.getItem('sending') ?? '[]').length"))
         self._chat.type(f"{self._words()}\r")
         last = f"word-{self._count}"
         held = "if (!document.getElementById('held').hidden) document.getElementById('go-on').click()"

@@ -284,6 +284,14 @@ class Sessions:
         if task is not None:
             await asyncio.wait([task])
 
+    async def has_more(self, session_id: str, number: int) -> bool:
+        """Whether something was written after an event, which a person who has seen the event does not know.
+
+        Raises:
+            SessionNotFound: the session does not exist.
+        """
+        return (await self._store.info(session_id)).seq > number >> SHIFT
+
     async def take_back(self, session_id: str, number: int) -> None:
         """Take back a message that began a run, with all that followed it. Files stay as they are.
 

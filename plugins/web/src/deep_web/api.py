@@ -57,6 +57,7 @@ SEARCHED = 3
 WAITING = "A call waits for your answer: approve or deny it first."
 WORKING = "The agent is still working: wait for it, or stop it."
 ANSWERED = "This was answered already."
+MOVED = "Something was added meanwhile: look at it, then send your message again."
 COMPLETED = "There is nothing to try again: the last run completed, or there was none."
 T = TypeVar("T", bound=BaseModel)
 
@@ -81,6 +82,8 @@ class Message(BaseModel, extra="forbid"):
     model: str | None = None
     instead_of: int | None = None
     """The number of the event `run_started` of an earlier message, which is taken back with all that followed."""
+    seen: int | None = None
+    """The last event that the page has: nothing is taken back that the user has not seen."""
 
 
 class Said(BaseModel, extra="forbid"):
@@ -323,6 +326,8 @@ async def _send_or_queue(site: Site, session: SessionInfo, message: Message, tex
     if message.instead_of is not None:
         if status_of(await site.store.info(session.id)) == "running":
             raise Refused("busy", WORKING)
+        if message.seen is not None and await runs.has_more(session.id, message.seen):
+            raise Refused("stale", MOVED)
         await runs.cancel(session.id)  # calls that wait, and a run whose process died
         await runs.take_back(session.id, message.instead_of)
     elif (await site.store.info(session.id)).sends != "runner" and await runs.queued(session.id):

@@ -228,9 +228,14 @@ class Chat:
             signal.signal(signal.SIGINT, usual)
 
     async def _turn(self, prompt: Message | None, how: Literal["", "again", "next"]) -> End:
+        if prompt is not None and self._prompt is not None:
+            with suppress(AgentError):  # the run says it
+                if await self._read_again() is not None:  # since the last look
+                    self._show_anew()
+                    self._screen.show_message(text_of(prompt))
         # What was unfinished belongs to this turn.
         before = len(self.stored.messages) if prompt is not None else 0
-        shown = [as_seen(part) for part in shown_parts(self.stored.messages)]
+        shown = _seen(self.stored)
         self._said = [] if prompt is None else [text_of(prompt)]
         self._was_run, outcome, is_next, is_left = True, None, how == "next", False
         if prompt is not None and await self._runs.waiting(self.stored):  # that goes first
@@ -444,19 +449,12 @@ class Chat:
 
     async def _catch_up(self) -> bool:
         """Show what another interface did. Returns whether it is for this one to send what waits."""
-        chat, entry = self.stored, await self._runs.entry(self.stored)
-        if entry != self._entry:
-            before = [as_seen(part) for part in shown_parts(chat.messages)]
-            await self._runs.load(chat)
-            now = [as_seen(part) for part in shown_parts(chat.messages)]
-            if now != before:
-                self.log.clear()  # to take back a turn would take back another person's
-                self._own = [message for message in self._own if ("user-prompt", message) not in now]
-                if now[: len(before)] == before:
-                    self._screen.added(chat.messages, len(before))
-                else:
-                    self._show_anew()
-            self._entry = entry
+        chat = self.stored
+        if (before := await self._read_again()) is not None:
+            if _seen(chat)[: len(before)] == before:
+                self._screen.added(chat.messages, len(before))
+            else:
+                self._show_anew()
         waiting = await self._runs.waiting(chat)
         self._has_left = self._has_left and bool(waiting)
         sends = await self._runs.sends(chat) if waiting else ""
@@ -468,9 +466,22 @@ class Chat:
         self._held = held
         return sends not in ("", "runner") and (self._goes_on.is_set() or (self._has_left and sends == "anyone"))
 
+    async def _read_again(self) -> list[tuple[str, str]] | None:
+        """Read the conversation again; return what is shown of it, if another interface changed it."""
+        entry, before = await self._runs.entry(self.stored), _seen(self.stored)
+        if entry == self._entry:
+            return None
+        await self._runs.load(self.stored)
+        self._entry, now = entry, _seen(self.stored)
+        if now == before:
+            return None
+        self.log.clear()  # to take back a turn would take back another person's
+        self._own = [message for message in self._own if ("user-prompt", message) not in now]
+        return before
+
     def _check_order(self, before: list[tuple[str, str]]) -> None:
         """Show the conversation anew if another interface added something just before this turn."""
-        now = [as_seen(part) for part in shown_parts(self.stored.messages)][: len(before) + 1]
+        now = _seen(self.stored)[: len(before) + 1]
         if self._said and len(now) > len(before) and now[:-1] == before and now[-1] != ("user-prompt", self._said[0]):
             self.log.clear()
             self._show_anew()
@@ -763,3 +774,7 @@ class Chat:
     async def close(self) -> None:
         """Close the store."""
         await self._attempt(self._runs.close())
+
+
+def _seen(chat: StoredChat) -> list[tuple[str, str]]:
+    return [as_seen(part) for part in shown_parts(chat.messages)]

@@ -391,7 +391,8 @@ function post(text, mode, earlier = null) {
   const model = page.info.models.length > 1 ? $("model").value : undefined;
   const before = page.fold.items.filter((item) => isSame(item, text) && (!earlier || item.n < earlier.n)).length;
   const instead_of = earlier?.n;
-  page.sending.push({ id: crypto.randomUUID(), session: page.id, text, mode, model, instead_of, before, taken: false });
+  const seen = earlier ? page.fold.last : undefined;
+  page.sending.push({ id: crypto.randomUUID(), session: page.id, text, mode, model, instead_of, seen, before, taken: false });
   showSending();
   toEnd();
   flush();
@@ -417,8 +418,8 @@ async function flush() {
   for (const message of page.sending.filter((each) => !each.taken && !each.busy)) {
     message.busy = true;
     keepSending();
-    const { id, text, mode, model, instead_of } = message;
-    const body = JSON.stringify({ id, text, mode, model, instead_of });
+    const { id, text, mode, model, instead_of, seen } = message;
+    const body = JSON.stringify({ id, text, mode, model, instead_of, seen });
     const options = { method: "POST", headers: { "Content-Type": "application/json" }, body };
     const response = await fetch(`/api/sessions/${message.session}/messages`, options).catch(() => null);
     message.busy = false;
