@@ -8,7 +8,33 @@ from collections.abc import Iterator
 
 from .terminal.screen import label
 
-__all__ = ["lines_of", "unified_diff"]
+__all__ = ["file_diff", "lines_of", "unified_diff"]
+
+LOOKED = 8_000
+"""Bytes in which a zero byte makes a file binary, as for git."""
+
+
+def file_diff(path: str, before: bytes | None, after: bytes | None, old: str, new: str) -> Iterator[str]:
+    """Yield the lines of a diff of a file, also where no line of text says it. Arguments as for `unified_diff`.
+
+    Args:
+        path: the file's path.
+        before: its content; None for a file that does not exist.
+        after: likewise.
+        old: what to call the first content.
+        new: what to call the second.
+    """
+    if before == after:
+        return
+    is_binary = any(b"\0" in (data or b"")[:LOOKED] for data in (before, after))
+    if not is_binary and (before or after):
+        was, now = ((data or b"").decode("utf-8", "backslashreplace") for data in (before, after))
+        yield from unified_diff(path, was, now, old, new)
+        return
+    yield f"--- {label(path)} ({old})"
+    yield f"+++ {label(path)} ({new})"
+    sizes = ["no file" if data is None else f"{len(data):,} bytes" for data in (before, after)]
+    yield f"{'binary' if is_binary else 'empty'} file: {' before, '.join(sizes)} now"
 
 
 def unified_diff(path: str, before: str, after: str, old: str, new: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .differences import unified_diff
+from .differences import file_diff
 
 if TYPE_CHECKING:
     from pydantic_ai.workspaces import Workspace, WorkspaceBackend
@@ -140,10 +140,8 @@ class FileLog:
         lines: list[str] = []
         for path, before in first.items():
             now = await _read(path, backend)
-            if isinstance(now, _Unreadable) or now == before:
-                continue
-            old, new = ((data or b"").decode("utf-8", "backslashreplace") for data in (before, now))
-            lines += unified_diff(path, old, new, "before", "now")
+            if not isinstance(now, _Unreadable):
+                lines += file_diff(path, before, now, "before", "now")
         return lines
 
 
