@@ -78,6 +78,7 @@ OTHERS = {
     "try agents, and judge them": [
         "eval ablate",
         "eval compare",
+        "eval matrix",
         "eval record",
         "eval replay",
         "eval report",
