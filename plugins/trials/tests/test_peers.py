@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deep_trials.choosing import contenders
-from deep_trials.errors import AgentNotFound
+from deep_trials.errors import AgentNotFound, SuiteError
 from deep_trials.peers.environments import interpreter
 from deep_trials.peers.stub import answer, serve
 from deep_trials.runs import jobs_of, run_jobs
@@ -77,6 +78,13 @@ def test_a_peer_without_an_environment_says_how_to_make_one(
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
     assert interpreter("pydantic-deep") == str(python)
+
+
+def test_a_peer_takes_no_functions(make_suite: Maker) -> None:
+    suite = make_suite(one={})
+    suite = replace(suite, tasks=tuple(replace(task, functions=({"name": "area"},)) for task in suite.tasks))
+    with pytest.raises(SuiteError, match="offers functions as the only tools, and bare takes none: --agent deep"):
+        contenders(suite, ["deep", "bare"], [], {})
 
 
 @pytest.mark.slow
