@@ -56,6 +56,12 @@ def tab(server: Served, chromium: webdriver.Chrome, gate: Path) -> Iterator[Tab]
     gate.touch()  # no run may hold the server
 
 
+def holds(tab: Tab, path: Path, text: str) -> None:
+    """Wait until a file holds this: a call that a mode or rule answers waits for a moment, as one that asks."""
+    tab.until(lambda: path.exists() and path.read_text() == text, f"{path.name} does not hold {text!r}")
+    tab.settled()
+
+
 # -- modes -------------------------------------------------------------------------------------------------------------
 
 
@@ -68,11 +74,11 @@ def test_an_edit_asks_with_its_diff_and_accepting_edits_is_one_key_away(server: 
     tab.find("#approval .card").send_keys("e")
     tab.sees_no("#approval")
     tab.settled()
-    assert (server.folder / "day.txt").read_text() == "red\n"
+    holds(tab, server.folder / "day.txt", "red\n")
     tab.sees("#items .call .state", "done")
     assert tab.js("return document.body.dataset.mode") == "accept-edits"
     tab.say("edit day.txt: red -> blue")
-    assert (server.folder / "day.txt").read_text() == "blue\n"
+    holds(tab, server.folder / "day.txt", "blue\n")
     tab.say("run echo no edit")
     tab.sees("#approval .ask", "The agent wants to use execute")
     tab.sees_no("#approval .edits")
@@ -87,7 +93,7 @@ def test_accepting_edits_is_kept_for_the_folder_until_it_is_taken_back(server: S
     tab.new()
     tab.until(lambda: tab.js("return document.body.dataset.mode") == "accept-edits")
     tab.say("write kept.txt: red")
-    assert (server.folder / "kept.txt").exists()
+    holds(tab, server.folder / "kept.txt", "red\n")
     tab.js("document.getElementById('mode').value = 'ask'; document.getElementById('mode').onchange()")
     tab.click("#keep-mode")
     tab.sees_no("#keep-mode")
@@ -110,7 +116,7 @@ def test_a_plan_is_made_without_a_change_and_carried_out_with_a_click(server: Se
     tab.settled()
     assert tab.js("return document.body.dataset.mode") == "accept-edits"
     tab.say("write planned.txt: red")
-    assert (server.folder / "planned.txt").read_text() == "red\n"
+    holds(tab, server.folder / "planned.txt", "red\n")
 
 
 # -- rules -------------------------------------------------------------------------------------------------------------
@@ -164,7 +170,7 @@ def test_a_rule_that_is_kept_is_the_chats_own(server: Served, tab: Tab) -> None:
     assert [rule.about for rule in kept] == ["write_file: any file below some/"]
     tab.new()
     tab.say("write some/other.txt: red")
-    assert (server.folder / "some" / "other.txt").exists()
+    holds(tab, server.folder / "some" / "other.txt", "red\n")
     rules_of(str(server.folder.resolve())).drop()
     tab.say("write some/third.txt: red")  # forgotten by another interface
     tab.sees_some("#approval .card")
