@@ -78,14 +78,23 @@ def test_a_date_in_retry_after() -> None:
     assert 20 < end.retry_after <= 30
 
 
-def test_the_server_that_cannot_be_reached_is_named_without_a_password() -> None:
+@pytest.mark.parametrize(
+    ("url", "address", "said"),
+    [
+        ("http://someone:secret@localhost:11434/v1/chat", "http://localhost:11434", "http://localhost:11434: refused"),
+        ("https://models.lan/v1/chat", "https://models.lan", "refused"),  # users of a service read these words
+    ],
+)
+def test_the_server_that_cannot_be_reached_is_named(url: str, address: str, said: str) -> None:
     error = ModelConnectionError("m", "Connection error.")
-    error.__cause__ = httpx2.ConnectError(
-        "refused", request=httpx2.Request("POST", "http://someone:secret@localhost:11434/v1/chat/completions")
-    )
+    error.__cause__ = httpx2.ConnectError("refused", request=httpx2.Request("POST", url))
     end = end_of_error(error)
     assert end is not None
-    assert words_of_error(error, end) == "the provider cannot be reached: http://localhost:11434: refused"
+    assert words_of_error(error, end) == f"the provider cannot be reached: {said}"
+    assert address_of_error(error) == address
+
+
+def test_an_error_without_a_request_names_no_server() -> None:
     assert address_of_error(ConnectionRefusedError(111, "refused")) == ""
     assert address_of_error(httpx2.ConnectError("refused")) == ""
 

@@ -188,13 +188,14 @@ def _provider_error(error: ModelAPIError, model: str) -> ErrorLine:
     from deep_sessions import End, address_of_error, end_of_error, words_of_error
 
     end = end_of_error(error) or End(kind="permanent")
-    advice = _advice(end, model, urlsplit(address_of_error(error)).hostname or "")
+    advice = _advice(end, model, address_of_error(error))
     words = words_of_error(error, end) or _text(error)
     return ErrorLine(f"{model or error.model_name}: {words}" + (f"; {advice}" if advice else ""))
 
 
-def _advice(end: End, model: str, host: str) -> str:
-    """Return what to do about a request that failed, by its code and the host that it went to."""
+def _advice(end: End, model: str, address: str) -> str:
+    """Return what to do about a request that failed, by its code and the server that it went to."""
+    host = urlsplit(address).hostname or ""
     match end.code:
         case "unauthorized":
             # A server at agent.model.base_url never gets the provider's own key.
@@ -211,7 +212,8 @@ def _advice(end: End, model: str, host: str) -> str:
             )
         case "unreachable":
             variable = BASE_URLS.get(_provider(model))
-            return f"check the network{f', and {variable} if it is set' if variable else ''}"
+            way = f"check the network to {address}" if address else "check the network"
+            return f"{way}{f', and {variable} if it is set' if variable else ''}"
         case "window_full":
             return ""  # its words say what to do
         case "rejected":

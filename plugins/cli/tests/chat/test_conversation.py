@@ -77,6 +77,16 @@ def texts(deep: Any, session: str) -> list[str]:
     return [message["text"] for message in json.loads(deep("sessions", "show", session, "--json").ok().out)["messages"]]
 
 
+def _say_hello(chat: Any, stub: OpenAIStub) -> None:
+    """Begin a conversation, and leave it."""
+    with chat(stub) as terminal:
+        terminal.say("hello")
+        terminal.expect("one")
+        terminal.prompt()
+        terminal.type(CTRL_D)
+        terminal.end()
+
+
 def wire(stub: OpenAIStub, request: int = -1) -> list[tuple[str, Any]]:
     """The messages of a request, without the system's: (role, text)."""
     return [(m["role"], m["content"]) for m in stub.requests[request]["messages"] if m["role"] != "system"]
@@ -613,12 +623,7 @@ def test_the_store_is_the_users_alone(deep: Any, chat: Any) -> None:
 @pytest.mark.slow
 def test_two_that_continue_one_chat_one_after_the_other_have_one_conversation(deep: Any, chat: Any) -> None:
     with OpenAIStub(Script("one", "left", "right", "left again")) as stub:
-        with chat(stub) as terminal:
-            terminal.say("hello")
-            terminal.expect("one")
-            terminal.prompt()
-            terminal.type(CTRL_D)
-            terminal.end()
+        _say_hello(chat, stub)
         with chat(stub, "--resume") as first, chat(stub, "--resume") as second:
             first.say("first")
             first.expect("left")
@@ -636,12 +641,7 @@ def test_two_that_continue_one_chat_one_after_the_other_have_one_conversation(de
 @pytest.mark.slow
 def test_a_message_to_a_chat_that_another_process_runs_is_its_next_one_and_both_see_it(deep: Any, chat: Any) -> None:
     with HeldStub(Script("one", LONG, "good")) as stub:
-        with chat(stub) as terminal:
-            terminal.say("hello")
-            terminal.expect("one")
-            terminal.prompt()
-            terminal.type(CTRL_D)
-            terminal.end()
+        _say_hello(chat, stub)
         with chat(stub, "--resume") as first, chat(stub, "--resume") as second:
             first.say("first")
             first.expect("The first half of it.")
@@ -666,12 +666,7 @@ def test_a_message_to_a_chat_that_another_process_runs_is_its_next_one_and_both_
 @pytest.mark.parametrize("who", ["the one who left it", "the one who stopped"])
 def test_a_message_that_waits_is_held_after_a_stop_until_a_person_goes_on(deep: Any, chat: Any, who: str) -> None:
     with HeldStub(Script("one", LONG, "good", "better")) as stub:
-        with chat(stub) as terminal:
-            terminal.say("hello")
-            terminal.expect("one")
-            terminal.prompt()
-            terminal.type(CTRL_D)
-            terminal.end()
+        _say_hello(chat, stub)
         with chat(stub, "--resume") as first, chat(stub, "--resume") as second:
             first.say("first")
             first.expect("The first half of it.")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
+from urllib.parse import urlsplit
 
 from pydantic_ai import exceptions
 
@@ -37,6 +38,7 @@ SHOWN = 120
 """Most characters of an answer that cannot be read, in words for people."""
 WIDTH = 200
 """Most characters of a provider's message."""
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 CUT = "the answer was cut at the model's limit of tokens"
 FILTERED = "the provider's content filter ended the answer"
 INCOMPLETE = "the connection ended before the answer did"
@@ -161,8 +163,12 @@ def _message(error: BaseException) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """Return which server did not answer, and what the socket said, which says more than `Connection error.`"""
-    return ": ".join(filter(None, (address_of_error(error), _of_socket(error))))
+    """Return what the socket said, which says more than `Connection error.`, and which server of this machine it is.
+
+    Not another address: these words reach the users of a service, who need not know its network.
+    """
+    address = address_of_error(error)
+    return ": ".join(filter(None, (address if urlsplit(address).hostname in LOOPBACK else "", _of_socket(error))))
 
 
 def address_of_error(error: BaseException) -> str:
