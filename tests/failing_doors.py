@@ -358,6 +358,12 @@ class EditorDoor(_Served):
 # -- programs ----------------------------------------------------------------------------------------------------------
 
 
+def _kernel(folder: Path, config: Path) -> Kernel:
+    """A kernel that reads no other door's project: an open page or editor stays in its folder."""
+    with contextlib.chdir(folder):
+        return Kernel(plugins=[failing_plugin], config=config)
+
+
 class EmbeddedDoor(Door):
     """`DeepAgent` in a program."""
 
@@ -368,7 +374,7 @@ class EmbeddedDoor(Door):
     def __init__(self, provider: FailingProvider, folder: Path, way: Way) -> None:
         super().__init__(provider, folder, way)
         self._loop, self._stack = asyncio.Runner(), contextlib.ExitStack()
-        kernel = self._stack.enter_context(Kernel(plugins=[failing_plugin], config=self.config))
+        kernel = self._stack.enter_context(_kernel(folder, self.config))
         deps = AgentDeps(model=provider.model(), kernel=kernel, session_store=self.store, runtime="memory")
         self._agent = self._loop.run(DeepAgent.create(deps=deps))
 
@@ -419,7 +425,7 @@ class WorkerDoor(Door):
     def __init__(self, provider: FailingProvider, folder: Path, way: Way) -> None:
         super().__init__(provider, folder, way)
         self._loop, self._stack = asyncio.Runner(), contextlib.AsyncExitStack()
-        kernel = self._stack.enter_context(Kernel(plugins=[failing_plugin], config=self.config))
+        kernel = self._stack.enter_context(_kernel(folder, self.config))
 
         async def opened() -> None:
             with patch.dict(os.environ, provider.env):
