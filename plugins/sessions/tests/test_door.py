@@ -31,6 +31,8 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.usage import RequestUsage
 
 from deep_core import create_default_deps
 from plugins.sessions.tests.scripted import Scripted, call, kernel
@@ -365,10 +367,11 @@ def test_clean_messages_stay_the_same_objects() -> None:
 
 def test_a_reply_keeps_the_arguments_of_its_calls() -> None:
     # The tools read those: write_file refuses half of a pair, where U+FFFD would be written.
-    reply = ModelResponse([TextPart("\ud83d"), ToolCallPart("t", {"q": "\ud83d"})])
+    reply = ModelResponse([TextPart("\ud83d"), ToolCallPart("t", '{"q": "\ud83d"}')], provider_details={"x": "\ud83d"})
     made = clean_response(reply, frozenset({"t"}))
     assert made.parts[0] == TextPart("\ufffd")
     assert made.parts[1] is reply.parts[1]
+    assert made.provider_details == {"x": "\ufffd"}
 
 
 def test_a_result_that_is_too_long_keeps_its_begin_and_end() -> None:
@@ -384,6 +387,11 @@ def test_a_result_that_is_too_long_keeps_its_begin_and_end() -> None:
 def half() -> str:
     """Give half of a pair."""
     return "half \ud83d of it"
+
+
+def half_of(text: str) -> str:
+    """Give half of a text."""
+    return text[: len(text) // 2]
 
 
 def table() -> dict[str, Any]:
@@ -427,6 +435,17 @@ async def test_a_session_lives_whatever_a_tool_gives(tool: Any, stored: bool) ->
     for messages, _ in scripted.requests:
         ModelMessagesTypeAdapter.dump_json(messages)
         assert "image/png'" not in str(messages)
+
+
+async def test_a_call_with_half_of_a_pair_is_refused_before_a_person_is_asked() -> None:
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        parts = [TextPart("fine")] if len(messages) > 1 else [call("half_of", text="\ud83d")]
+        return ModelResponse(parts, usage=RequestUsage(input_tokens=1))  # else it is estimated, from the JSON
+
+    deps = AgentDeps(model=FunctionModel(answer), session_store=MemoryStore(), kernel=kernel())
+    agent = await DeepAgent.create(deps=deps, tools=[half_of], config={"interrupt_on": {"half_of": True}})
+    result = await agent.run("go", session_id="s")
+    assert (result.status, result.output) == ("completed", "fine")
 
 
 @pytest.mark.parametrize("prompt", ["cut \ud83d", ["see", BinaryContent(b"<html>", media_type="image/png")], ["\0"]])

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import httpx2
@@ -149,10 +150,12 @@ def histories(draw: Any) -> list[ModelMessage]:
 # -- the providers -----------------------------------------------------------------------------------------------------
 
 
+adapter_of: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)  # one costs more than ten requests
+
+
 def fits(kind: Any, data: Any) -> None:
     """Check data against an SDK's type. Dumping it reads what validation leaves lazy."""
-    adapter: TypeAdapter[Any] = TypeAdapter(kind)
-    adapter.dump_json(adapter.validate_python(data))
+    adapter_of(kind).dump_json(adapter_of(kind).validate_python(data))
 
 
 def check_text(value: Any) -> None:
@@ -285,21 +288,23 @@ def test_a_repaired_conversation_stays_as_it_is(history: list[ModelMessage]) -> 
 
 def test_after_any_reply_and_result_a_session_takes_the_next_message(run: Any) -> None:
     plain = kernel()
+    drawn: list[Any] = []
+
+    def answer(messages: list[ModelMessage], info: Any) -> ModelResponse:
+        first = not any(isinstance(message, ModelResponse) for message in messages)
+        return drawn[0] if first else ModelResponse([TextPart("fine")], usage=RequestUsage(input_tokens=1))
+
+    def look(a: Any = None) -> Any:
+        """Look at it."""
+        return drawn[1]
+
+    agent = plain.create_agent(FunctionModel(answer), tools=[look], backend="memory", interrupt_on=False)
 
     @settings(max_examples=EACH)
     @given(replies(), results)
     def holds(reply: ModelResponse, value: Any) -> None:
-        def answer(messages: list[ModelMessage], info: Any) -> ModelResponse:
-            last = max((at for at, each in enumerate(messages) if isinstance(each, ModelResponse)), default=-1)
-            return reply if last < 0 else ModelResponse([TextPart("fine")], usage=RequestUsage(input_tokens=1))
-
-        def look(a: Any = None) -> Any:
-            """Look at it."""
-            return value
-
-        agent = plain.create_agent(FunctionModel(answer), tools=[look], backend="memory", interrupt_on=False)
-        deps = create_default_deps(kernel=plain)
-        first = run(agent.run("go", deps=deps))
+        drawn[:] = reply, value
+        first = run(agent.run("go", deps=create_default_deps(kernel=plain)))
         stored = ModelMessagesTypeAdapter.dump_json(first.all_messages())
         loaded = ModelMessagesTypeAdapter.validate_json(stored)
         second = run(agent.run("go on", message_history=loaded, deps=create_default_deps(kernel=plain)))

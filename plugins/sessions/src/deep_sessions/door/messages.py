@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from json import dumps
 from typing import Any, TypeVar, cast
 
 from pydantic_ai.messages import (
@@ -39,13 +40,12 @@ def clean_message(message: ModelMessage, known: frozenset[str] = frozenset()) ->
     if isinstance(message, ModelRequest):
         parts = [_request_part(part, known) for part in message.parts]
         return _with(message, {} if _same(parts, message.parts) else {"parts": parts})
-    made = with_parts(message, [_response_part(part, known, args=True) for part in message.parts])
-    return with_parts(made, made.parts, _changes(made))
+    return _response(message, known, args=True)
 
 
 def clean_response(response: ModelResponse, known: frozenset[str]) -> ModelResponse:
-    """Return a response that just came. Arguments of its calls stay as they are: the tools read those."""
-    return with_parts(response, [_response_part(part, known, args=False) for part in response.parts])
+    """Return a response that just came. Arguments of its calls keep their values: the tools read those."""
+    return _response(response, known, args=False)
 
 
 def with_parts(
@@ -61,6 +61,10 @@ def with_parts(
 
 def _same(made: Iterable[Any], given: Sequence[Any]) -> bool:
     return all(new is old for new, old in zip(made, given, strict=True))
+
+
+def _response(response: ModelResponse, known: frozenset[str], *, args: bool) -> ModelResponse:
+    return with_parts(response, [_response_part(part, known, args=args) for part in response.parts], _changes(response))
 
 
 def _request_part(given: Any, known: frozenset[str]) -> Any:
@@ -114,7 +118,7 @@ def _response_part(given: Any, known: frozenset[str], *, args: bool) -> Any:
     elif isinstance(part, BaseToolCallPart):
         call = cast("BaseToolCallPart[Any]", part)
         _tool_name(call, known, changes)
-        if args and (made := _args(call.args)) is not call.args:
+        if (made := (_args if args else _readable)(call.args)) is not call.args:
             changes["args"] = made
     elif isinstance(part, BaseToolReturnPart):  # of a tool that the provider runs
         value = _sendable(cast("BaseToolReturnPart[Any]", part).content)
@@ -144,6 +148,20 @@ def _args(args: str | dict[str, Any] | None) -> str | dict[str, Any] | None:
         return None if args is None else cast("dict[str, Any]", clean_value(args))
     except RecursionError:
         return {}
+
+
+def _readable(args: str | dict[str, Any] | None) -> str | dict[str, Any] | None:
+    """Return a table of arguments that has no JSON as an escaped text: validation refuses half of a pair in it.
+
+    So it does where a provider gives arguments as a text. In a table, the half would reach whoever asks about the call.
+    """
+    if not isinstance(args, dict):
+        return args
+    try:
+        to_json(args)
+    except ValueError:
+        return dumps(args, default=repr)
+    return args
 
 
 def _with(part: T, changes: dict[str, Any], skip: Sequence[str] = ()) -> T:
