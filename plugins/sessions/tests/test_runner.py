@@ -32,6 +32,7 @@ from deep_sessions import (
     effect_key,
     session_capabilities,
 )
+from deep_sessions.deltas import text_of
 from deep_sessions.fold import fold
 from deep_sessions.journal import base_entry
 from pydantic_ai import CancellationToken, DeferredToolResults, FunctionToolset, RunContext, ToolDenied
@@ -507,6 +508,35 @@ async def test_what_a_stopped_run_did_can_stay_in_the_conversation_with_an_unfin
     outcome = await fresh().run("s", "next", run_id="r2", on_events=show)
     assert [m.text for m in outcome.messages if isinstance(m, ModelResponse)] == [None, "The first half. ", "Good."]
     assert results(outcome.messages) == ["seen"]
+
+
+async def test_an_answer_that_was_seen_stays_in_whatever_moment_its_run_is_stopped() -> None:
+    token, seen = CancellationToken(), list[object]()
+
+    def stop(moments: int) -> None:
+        token.cancel() if moments == 0 else asyncio.get_running_loop().call_soon(stop, moments - 1)
+
+    async def write(messages: list[ModelMessage], info: object) -> AsyncIterator[str]:
+        yield "All "
+        stop(moment)
+        yield "of it."
+
+    async def show(ctx: RunContext[Any], events: AsyncIterable[object]) -> None:
+        async for event in events:
+            seen.append(event)  # noqa: PERF401 - one at a time: the run stops between two
+
+    ends: list[str] = []
+    for moment in range(60):  # each is one more step of the event loop
+        store, token = MemoryStore(), CancellationToken()
+        seen.clear()
+        one = runner(store, FunctionModel(stream_function=write), keep_partial=True)
+        done = await one.run("s", "go", run_id="r", token=token, on_events=show)
+        ends.append(done.status)
+        text = "".join(map(text_of, seen))
+        stored = fold(await store.load("s")).messages()
+        assert done.messages == stored
+        assert [m.text for m in stored if isinstance(m, ModelResponse)] == [text] * bool(text), moment
+    assert {*ends} == {"aborted", "completed"}
 
 
 async def test_a_run_that_is_stopped_before_any_answer_leaves_its_message_in_the_conversation() -> None:

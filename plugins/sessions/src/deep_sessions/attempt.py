@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic_ai import Agent, CancellationToken, DeferredToolRequests
 from pydantic_ai.exceptions import RunCancelled, RunTimedOut
-from pydantic_ai.messages import ModelRequest, ModelResponse, repair_messages
+from pydantic_ai.messages import (
+    ModelRequest,
+    ModelResponse,
+    ModelResponsePart,
+    PartEndEvent,
+    PartStartEvent,
+    repair_messages,
+)
 
 from .decisions import waiting_calls
 from .edits import Edits, Live
@@ -28,7 +35,8 @@ from .run_request import RunRequest
 from .slot import JOURNAL
 
 if TYPE_CHECKING:
-    from pydantic_ai import AgentRunResult
+    from pydantic_ai import AgentRunResult, RunContext
+    from pydantic_ai.agent import EventStreamHandler
 
     from .store import SessionStatus
 
@@ -36,6 +44,40 @@ __all__ = ["Attempt", "Choose", "outcome_of"]
 
 Choose = Callable[[Run], tuple[Agent[Any, Any], Mapping[str, Any]]]
 """Returns, for a run, the agent that runs it and further arguments of `Agent.run`."""
+
+
+class Streamed:
+    """Passes events on, and keeps the parts of the response that was streamed last.
+
+    Pydantic AI forgets a response that is whole when its run is stopped, and that it has not taken up yet.
+
+    Args:
+        handler: receives the events.
+    """
+
+    def __init__(self, handler: EventStreamHandler[Any]) -> None:
+        self._handler = handler
+        self._parts: dict[int, ModelResponsePart] = {}
+        self._model: str | None = None
+
+    async def __call__(self, ctx: RunContext[Any], events: AsyncIterable[Any]) -> None:
+        """Receive the events of one response, or of its calls."""
+        self._parts, self._model = {}, ctx.model.model_name
+        await self._handler(ctx, self._keep(events))
+
+    async def _keep(self, events: AsyncIterable[Any]) -> AsyncIterator[Any]:
+        async for event in events:
+            if isinstance(event, PartStartEvent) and event.index == 0:  # also where an answer begins again
+                self._parts = {}
+            elif isinstance(event, PartEndEvent):
+                self._parts[event.index] = event.part
+            yield event
+
+    def response(self, run_id: str) -> ModelResponse | None:
+        """Return the response, as one that was interrupted; None if it has no whole part."""
+        if not self._parts:
+            return None
+        return ModelResponse([*self._parts.values()], model_name=self._model, run_id=run_id, state="interrupted")
 
 
 @dataclass
@@ -93,7 +135,8 @@ class Attempt:
                 journal.steer(mail)
         live.deps.state[JOURNAL] = journal
         agent, chosen = self.choose(plan.run)
-        options: dict[str, Any] = {**chosen, "event_stream_handler": request.on_events}
+        streamed = Streamed(request.on_events) if request.on_events is not None and self.keep_partial else None
+        options: dict[str, Any] = {**chosen, "event_stream_handler": streamed or request.on_events}
         if request.usage_limits is not None:
             options["usage_limits"] = request.usage_limits
         try:
@@ -115,7 +158,7 @@ class Attempt:
                 self.edits.unload(self._session_id)
                 raise held.lost from error
             if self.keep_partial:
-                await self._settle_partial(journal, error)
+                await self._settle_partial(journal, error, streamed)
             await self._end(journal, "aborted", "aborted")
             return outcome_of(live, "aborted", None, error)
         except asyncio.CancelledError:
@@ -169,10 +212,12 @@ class Attempt:
         state.run, run.status, run.error = run, "running", None
         return journal
 
-    async def _settle_partial(self, journal: Journal, error: RunCancelled) -> None:
+    async def _settle_partial(self, journal: Journal, error: RunCancelled, streamed: Streamed | None) -> None:
         """Store what a run did before it was stopped, if the model has answered in it."""
         run = self.live.state.run
         said = [message for message in error.all_messages() if message.parts or isinstance(message, ModelRequest)]
+        if run is not None and streamed is not None and said and isinstance(said[-1], ModelRequest):
+            said += [response] if (response := streamed.response(run.attempt_id)) is not None else []
         if run is None or not any(isinstance(message, ModelResponse) and run.wrote(message) for message in said):
             return
         self.live.state.root.joined = False  # the error has copies of the messages
