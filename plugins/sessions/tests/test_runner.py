@@ -523,7 +523,7 @@ async def test_an_answer_that_was_seen_stays_in_whatever_moment_its_run_is_stopp
 
     async def show(ctx: RunContext[Any], events: AsyncIterable[object]) -> None:
         async for event in events:
-            seen.append(event)  # noqa: PERF401 - one at a time: the run stops between two
+            seen.append(event)
 
     ends: list[str] = []
     for moment in range(60):  # each is one more step of the event loop

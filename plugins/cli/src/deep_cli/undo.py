@@ -76,7 +76,7 @@ class FileLog:
         self._turns.append(_Turn(entry))
 
     def drop(self) -> None:
-        """Drop the last turn: it has no answer."""
+        """Drop the last turn: it did not begin."""
         if self._turns and not self._turns[-1].files:
             self._turns.pop()
 

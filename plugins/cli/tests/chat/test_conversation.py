@@ -647,6 +647,8 @@ def test_a_message_to_a_chat_that_another_process_runs_is_its_next_one_and_both_
             first.expect("The first half of it.")
             second.say("second")
             second.expect("your message is the next one")
+            second.say("/undo")
+            second.expect("there are 0 turns to take back")
             stub.go_on.set()
             first.expect("another process wrote: second")
             first.expect("good")

@@ -243,7 +243,7 @@ class Chat:
                 return "lost"
             prompt, self._said, is_next, is_left = None, [], True, True
         self._screen.waiting()
-        if prompt is not None or is_next:
+        if begins := prompt is not None or is_next:
             self.log.begin(await self._runs.entry(self.stored))
         try:
             runs, chat = self._runs, self.stored
@@ -272,6 +272,8 @@ class Chat:
         except Left:
             raise
         except Exception as error:  # noqa: BLE001 - the chat shows the error and continues
+            if begins and outcome is None and isinstance(error, SessionBusy | NothingToResume | DecisionsPending):
+                self.log.drop()
             if is_next and isinstance(error, SessionBusy | NothingToResume):
                 return "left" if is_left else "done"  # another interface was faster
             if isinstance(error, SessionBusy) and prompt is not None and self._prompt is not None:
@@ -600,6 +602,9 @@ class Chat:
         """
         backend = self._workspace(self.stored.id)
         if backend is None or not 1 <= turns <= len(self.log):
+            return None
+        if await self._read_again() is not None:  # since the last look
+            self._show_anew()
             return None
         done = await self.log.take_back(turns, backend)
         if done.entry:
