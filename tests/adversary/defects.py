@@ -192,19 +192,19 @@ DEFECTS: dict[str, Defect] = {
         ("test_owners.py", "once"),
     ),
     "verdicts: an answer that is cut says nothing": Defect(
-        f"{FOLDERS}/around_calls.py",
+        f"{FOLDERS}/running.py",
         '        if len(found) > OUTPUT_BYTES:\n            raise _NotReadable(',
         '        if len(found) > OUTPUT_BYTES:\n            return b""\n            raise _NotReadable(',
         ("test_verdicts.py", ""),
     ),
     "verdicts: what begins like JSON and does not parse says nothing": Defect(
-        f"{FOLDERS}/around_calls.py",
+        f"{FOLDERS}/answers.py",
         'raise ValueError("its answer begins like JSON and cannot be read") from None',
         "return None",
         ("test_verdicts.py", ""),
     ),
     "verdicts: a guard that is late says nothing": Defect(
-        f"{FOLDERS}/around_calls.py",
+        f"{FOLDERS}/running.py",
         'return f"it took more than {hook.timeout:g} seconds"',
         'return 0, "", ""',
         ("test_verdicts.py", "late"),

@@ -93,7 +93,7 @@ GUARD: Mapping[str, Any] = {
             "PostToolUse": [
                 {"matcher": "Write", "hooks": [{"type": "command", "command": 'cat > "$CLAUDE_PLUGIN_DATA/after"'}]}
             ],
-            "Stop": [{"hooks": [{"type": "prompt", "prompt": "Is it done?"}]}],
+            "Stop": [{"hooks": [{"type": "agent", "prompt": "Is it done?"}]}],
         },
     },
     # It reads the call on stdin, as Claude Code writes it.
@@ -135,7 +135,7 @@ LOOP: Mapping[str, Any] = {
     "commands/start.md": '---\ndescription: "Start the loop"\nhide-from-slash-command-tool: "true"\n---\nLoop.\n',
     "commands/git/commit.md": "Commit what is staged.\n",
     "more/extra.md": "Extra: $ARGUMENTS[0]\n",
-    "styles/terse.md": "Be terse.\n",
+    "styles/terse.md": "---\nname: Terse\ndescription: Few words\n---\nBe terse.\n",
     "hooks/hooks.json": {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "stop.sh"}]}]}},
     ".lsp.json": {},
 }

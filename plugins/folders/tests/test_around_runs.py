@@ -13,14 +13,22 @@ import deep_filesystem
 import deep_folders
 import deep_sessions
 import deep_subagents
+import deep_summarization
 import pytest
 from deep_backends import local_backend
 from deep_folders import PromptBlocked
-from deep_folders.around_calls import may_be
+from deep_folders.matching import may_be
 from deep_folders.snapshot import digest_of
 from deep_folders.store import Added, Store
 from deep_sessions import AgentDeps, DeepAgent
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    UserPromptPart,
+)
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from deep_core import Kernel, create_default_deps
@@ -28,7 +36,7 @@ from deep_core.plugin_api import last_live_texts
 
 from .layouts import write
 
-PLUGINS = (deep_folders, deep_backends, deep_filesystem, deep_subagents, deep_sessions)
+PLUGINS = (deep_folders, deep_backends, deep_filesystem, deep_subagents, deep_sessions, deep_summarization)
 KEEP = 'cat >> "$CLAUDE_PLUGIN_DATA/heard"; echo >> "$CLAUDE_PLUGIN_DATA/heard"; '
 
 
@@ -50,7 +58,10 @@ class Room:
             ]
             for event, given in events.items()
         }
-        root = write(self.root / "origin" / name, {"hooks/hooks.json": {"hooks": tables}})
+        self.add_files(name, {"hooks/hooks.json": {"hooks": tables}})
+
+    def add_files(self, name: str, files: dict[str, Any]) -> None:
+        root = write(self.root / "origin" / name, files)
         self.store.add(Added(name, str(root), "", "", "", digest_of(root), True), root)
 
     def heard(self, name: str) -> list[dict[str, Any]]:
@@ -265,3 +276,167 @@ def test_a_stored_conversation_continues_after_a_refusal(room: Room, tmp_path: P
 def test_if_narrows_a_hook_and_in_doubt_it_runs(only: str, name: str, value: str, runs: bool) -> None:
     key = "command" if name == "Bash" else "file_path"
     assert may_be(only, name, {key: value}) is runs
+
+
+ASKED = "You judge."
+VERDICTS = {
+    '{"ok": true}': ["go"],
+    '{"ok": false, "reason": "no tests"}': ["go", "hook Stop of folder judge: no tests"],
+    "perhaps": ["go"],
+    '{"ok": "yes"}': ["go"],
+}
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_a_hook_asks_the_model_whether_the_agent_may_end(room: Room, verdict: str) -> None:
+    room.add("judge", Stop={"type": "prompt", "prompt": f"{ASKED} Event: $ARGUMENTS"}, SubagentStop="exit 2")
+    asked: list[str] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        last = prompts(messages)[-1]
+        if last.startswith(ASKED):
+            asked.append(last)
+            assert not info.function_tools
+            return ModelResponse([TextPart(verdict if len(asked) == 1 else '{"ok": true}')])
+        return ModelResponse([TextPart("ready")])
+
+    agent = room.kernel.create_agent(FunctionModel(answer))
+    result = asyncio.run(agent.run("go", deps=create_default_deps(kernel=room.kernel)))
+    assert prompts(result.all_messages()) == VERDICTS[verdict]
+    assert '"last_assistant_message": "ready"' in asked[0]
+    assert '"content":[{"type":"text","text":"ready"}]' in asked[0]
+    assert result.usage.requests == 2 * len(asked)
+
+
+@pytest.mark.parametrize(("verdict", "written"), [('{"ok": true}', True), ('{"ok": false}', False), ("yes", False)])
+def test_a_question_about_a_call_is_a_guard(room: Room, verdict: str, written: bool) -> None:
+    room.add("judge", PreToolUse={"matcher": "Write", "type": "prompt", "prompt": ASKED})
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if prompts(messages)[-1].startswith(ASKED):
+            return ModelResponse([TextPart(verdict)])
+        done = len(messages) > 1
+        call = ToolCallPart("write_file", {"path": "a.py", "content": "x"})
+        return ModelResponse([TextPart("done") if done else call])
+
+    agent = room.kernel.create_agent(FunctionModel(answer), interrupt_on=False)
+    deps = create_default_deps(local_backend(Path.cwd()), kernel=room.kernel)
+    asyncio.run(agent.run("go", deps=deps))
+    assert Path("a.py").exists() is written
+
+
+def test_a_hook_hears_what_a_call_returned_and_how_one_failed(room: Room) -> None:
+    room.add("log", PostToolUse=KEEP, PostToolUseFailure=KEEP + "echo Try ls. >&2; exit 2")
+    calls = [ToolCallPart("execute", {"command": "echo hello"}), ToolCallPart("read_file", {"path": "none.txt"})]
+    messages = room.play("go", *calls)
+    good, bad = room.heard("log")
+    assert "hello" in good["tool_response"]["stdout"]
+    assert (bad["hook_event_name"], bad["tool_name"]) == ("PostToolUseFailure", "Read")
+    assert "none.txt" in bad["error"]
+    assert prompts(messages) == ["go", "hook of folder log: Try ls."]
+
+
+def test_a_hook_beside_the_run_decides_nothing_and_ends_with_it(room: Room) -> None:
+    slow = {"command": KEEP + "exit 2", "async": True}
+    room.add("log", PreToolUse=slow, PostToolUse=slow, Stop=slow, UserPromptSubmit=slow)
+    assert prompts(room.play("go", ToolCallPart("ls", {"path": "."}))) == ["go"]
+    events = sorted(each["hook_event_name"] for each in room.heard("log"))
+    assert events == ["PostToolUse", "PreToolUse", "Stop", "UserPromptSubmit"]
+
+
+def test_a_session_ends_with_the_process_that_began_it(room: Room) -> None:
+    room.add("clones", SessionEnd=KEEP, SessionStart="true")
+    room.play("go")
+    assert room.heard("clones") == []
+    room.kernel.close()
+    (heard,) = room.heard("clones")
+    assert (heard["hook_event_name"], heard["reason"], heard["cwd"]) == ("SessionEnd", "other", str(Path.cwd()))
+
+
+def test_a_subagent_begins_with_what_hooks_say(room: Room) -> None:
+    room.add("team", SubagentStart=KEEP + context("Report in one line."))
+    seen: list[str] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        live = last_live_texts(messages).get("folders.session_start")
+        if live is not None:
+            seen.append(live.text)
+        done = live is not None or len(messages) > 1
+        return ModelResponse([TextPart("done") if done else ToolCallPart("task", {"description": "look"})])
+
+    agent = room.kernel.create_agent(FunctionModel(answer), interrupt_on=False)
+    asyncio.run(agent.run("go", deps=create_default_deps(kernel=room.kernel)))
+    (heard,) = room.heard("team")
+    assert heard["agent_type"] == "general-purpose"
+    assert len(seen) == 1
+    assert "Report in one line." in seen[0]
+
+
+def test_what_a_session_start_sets_commands_see(room: Room) -> None:
+    lines = (
+        """echo 'export TEAM="a b"' >> "$CLAUDE_ENV_FILE"; echo 'export PATH="/shims:$PATH"' >> "$CLAUDE_ENV_FILE" """
+    )
+    room.add("shims", SessionStart=lines)
+    messages = room.play("go", ToolCallPart("execute", {"command": 'echo "$TEAM $PATH"'}))
+    returned = [
+        part.model_response_str() for message in messages for part in message.parts if part.part_kind == "tool-return"
+    ]
+    assert "a b /shims:/" in returned[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "summarized"),
+    [
+        (KEEP + "exit 2", False),
+        ("""echo '{"decision": "block"}'""", False),
+        (KEEP + "echo Keep the ports.", True),
+        ("exit 127", True),
+    ],
+    ids=str,
+)
+def test_a_hook_is_asked_before_a_compaction(room: Room, command: str, summarized: bool) -> None:
+    room.add("notes", PreCompact={"matcher": "auto", "command": command})
+    room.add("other", PreCompact={"matcher": "manual", "command": KEEP})
+    asked: list[str] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        asked.append(str(messages))
+        return ModelResponse([TextPart("word " * 60)])
+
+    small = deep_summarization.SummarizationOptions(trigger=(("messages", 6),), keep=("messages", 2))
+    agent = room.kernel.create_agent(FunctionModel(answer), plugins=[small])
+    deps = create_default_deps(kernel=room.kernel)
+    history: list[ModelMessage] = []
+    for turn in range(5):
+        history = asyncio.run(agent.run(f"turn {turn}", deps=deps, message_history=history)).all_messages()
+    assert any(text == "turn 0" for text in prompts(history)) is not summarized
+    assert room.heard("other") == []
+    if "heard" in command:
+        assert room.heard("notes")[0]["trigger"] == "auto"
+    if "ports" in command:
+        assert any("Keep the ports." in text for text in asked)
+
+
+def test_an_output_style_is_part_of_the_prompt(room: Room, caplog: pytest.LogCaptureFixture) -> None:
+    room.add_files(
+        "styles",
+        {
+            "output-styles/terse.md": "---\nname: Terse\ndescription: Few words\n---\nAnswer in one line.\n",
+            "output-styles/teacher.md": "---\nforce-for-plugin: true\n---\nExplain each step.\n",
+        },
+    )
+    for chosen, text in (("", "Explain each step."), ("styles:Terse", "Answer in one line."), ("styles:Tense", "")):
+        told: list[str] = []
+
+        def answer(messages: list[ModelMessage], info: AgentInfo, told: list[str] = told) -> ModelResponse:
+            told.append(str(info.instructions))
+            return ModelResponse([TextPart("done")])
+
+        agent = room.kernel.create_agent(
+            FunctionModel(answer), plugins=[deep_folders.FoldersOptions(output_style=chosen)]
+        )
+        asyncio.run(agent.run("go", deps=create_default_deps(kernel=room.kernel)))
+        assert [line in told[0] for line in ("Explain each step.", "Answer in one line.")] == [
+            line == text for line in ("Explain each step.", "Answer in one line.")
+        ]
+    assert "did you mean" in caplog.text.lower()

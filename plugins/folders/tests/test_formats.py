@@ -42,7 +42,7 @@ def test_five_layouts_of_claude_code_load_with_what_is_unsupported_listed(tmp_pa
         "features": "2 subagent types, 1 command",
         "guard": "2 hooks",
         "docs-server": "2 MCP servers",
-        "loop": "3 commands, 1 hook",
+        "loop": "3 commands, 1 hook, 1 output style",
     }
     assert {name: sorted(notes(folder)) for name, folder in found.items()} == {
         "methods": [],
@@ -53,13 +53,12 @@ def test_five_layouts_of_claude_code_load_with_what_is_unsupported_listed(tmp_pa
             "unsupported commands: !`…` of build",
             "unsupported commands: allowed-tools of build",
         ],
-        "guard": ["unsupported hooks/hooks.json: Stop: type prompt"],
+        "guard": ["unsupported hooks/hooks.json: Stop: type agent"],
         "docs-server": [],
         "loop": [
             "ignored .claude-plugin/plugin.json: sponsor",
             "invalid .claude-plugin/plugin.json: mcpServers",
             "unsupported .claude-plugin/plugin.json: lspServers",
-            "unsupported .claude-plugin/plugin.json: outputStyles",
             "unsupported .claude-plugin/plugin.json: userConfig",
             "unsupported .lsp.json",
         ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -18,7 +18,7 @@ from pydantic_ai.workspaces import (
     WorkspaceTimeoutError,
 )
 
-from deep_core import SessionStates
+from deep_core import DeepAgentDeps, SessionStates
 
 from .access import Place, locate, open_source, range_reader, shown_path
 from .background import Commands
@@ -310,7 +310,7 @@ class Operations:
         limit = self.options.execute_chars
         async with tool_failures(workspace, "command"):
             try:
-                result = await workspace.run(command, shell=True, timeout=seconds)  # noqa: S604
+                result = await workspace.run(command, shell=True, env=_variables(ctx), timeout=seconds)  # noqa: S604
             except WorkspaceTimeoutError as error:
                 output = await render_output(ctx, error.stdout, error.stderr, limit)
                 raise ToolFailed(
@@ -437,3 +437,8 @@ def _directory_name(directory: str) -> str:
 
 def _size(size: int | None) -> str:
     return "size unknown" if size is None else f"{size} bytes"
+
+
+def _variables(ctx: RunContext[Any]) -> Mapping[str, str] | None:
+    """Return what trusted folders set for commands (deep-folders); None if nothing."""
+    return ctx.deps.state.get("command_variables") if isinstance(cast("object", ctx.deps), DeepAgentDeps) else None

@@ -73,9 +73,9 @@ def deep_options() -> type[FoldersOptions]:
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
     """Add the slots for the folders whose files apply, for what this run read, and for what hooks said."""
-    from .slot import FOLDERS, HEARD, READING
+    from .slot import BEFORE_COMPACTION, FOLDERS, HEARD, READING, VARIABLES
 
-    return [FOLDERS, HEARD, READING]
+    return [BEFORE_COMPACTION, FOLDERS, HEARD, READING, VARIABLES]
 
 
 @hookimpl
@@ -83,7 +83,7 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
     """Add the project's instructions; nothing if there are none."""
     from deep_core import PromptSection
 
-    from .found import hook_programs
+    from .found import chosen_style, hook_programs
     from .options import FoldersOptions
     from .section import InstructionsSection
 
@@ -95,15 +95,12 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
     options = context.options(FoldersOptions)
     # Before the other live sections: it changes least.
     sections = [PromptSection.live("instructions", InstructionsSection(options), order=50)] if options.names else []
-    if programs is not None and not context.depth:
-        sections += [
-            PromptSection.live(name, said, order=51)
-            for name, event, said in (
-                ("session_start", "SessionStart", _said_at_start),
-                ("user_prompt", "UserPromptSubmit", _said_to_prompt),
-            )
-            if programs.around_runs(event)
-        ]
+    if programs is not None and programs.around_runs("SubagentStart" if context.depth else "SessionStart"):
+        sections.append(PromptSection.live("session_start", _said_at_start, order=51))
+    if programs is not None and not context.depth and programs.around_runs("UserPromptSubmit"):
+        sections.append(PromptSection.live("user_prompt", _said_to_prompt, order=51))
+    if style := chosen_style(context, options):
+        sections.append(PromptSection.static("output_style", style.text))
     return sections
 
 
@@ -125,12 +122,13 @@ def deep_capabilities(context: AgentContext) -> list[AbstractCapability[Any]]:
     from .found import hook_programs
 
     programs = hook_programs(context)
-    events = ("SubagentStop",) if context.depth else ("SessionStart", "UserPromptSubmit", "Stop")
-    if programs is None or not programs.around_runs(*events):
+    own = ("SessionStart", "SessionEnd", "UserPromptSubmit", "Stop", "PreCompact")
+    events = ("SubagentStart", "SubagentStop") if context.depth else own
+    if programs is None or not (programs.around_runs(*events) or programs.hear):
         return []
     from .around_runs import HooksAroundRuns
 
-    return [HooksAroundRuns(programs, context.depth, context.logger)]
+    return [HooksAroundRuns(programs, context)]
 
 
 @hookimpl
@@ -191,7 +189,7 @@ async def deep_check_call(call: ToolCall, context: AgentContext, ctx: RunContext
     from .found import hook_programs
 
     programs = hook_programs(context)
-    return await programs.check(call, ctx) if programs is not None else None
+    return await programs.check(call, ctx, context) if programs is not None else None
 
 
 @hookimpl

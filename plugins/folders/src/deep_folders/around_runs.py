@@ -1,9 +1,11 @@
-"""Run the hooks of folders around runs: when a session starts, when a message comes, and before an agent ends."""
+"""Run the hooks of folders around runs: when a session starts, a message comes, a compaction or an end is near."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import DeferredToolRequests
@@ -13,28 +15,21 @@ from pydantic_graph import End
 
 from deep_core.plugin_api import visible
 
-from .around_calls import (
-    ALLOWS,
-    CANNOT_RUN,
-    HookCall,
-    answer_of,
-    clip,
-    context_of,
-    fits,
-    message_of,
-    place_of,
-    run_hook,
-)
-from .slot import HEARD
+from .answers import ALLOWS, answer_of, clip, context_of
+from .matching import fits
+from .running import CANNOT_RUN, HookCall, message_of, place_of, run_hook
+from .slot import BEFORE_COMPACTION, HEARD, JUDGING, VARIABLES
 from .transcript import transcript
 
 if TYPE_CHECKING:
-    import logging
-
-    from pydantic_ai import RunContext
+    from pydantic_ai import RunContext, ToolCallPart, ToolDefinition
     from pydantic_ai.result import FinalResult
+    from pydantic_ai.run import AgentRunResult
+
+    from deep_core import AgentContext
 
     from .around_calls import HookPrograms
+    from .running import Outcome
 
 __all__ = ["HooksAroundRuns", "PromptBlocked"]
 
@@ -62,20 +57,18 @@ class _Said:
 
 
 class HooksAroundRuns(AbstractCapability[Any]):
-    """Runs the hooks of `SessionStart`, `UserPromptSubmit`, `Stop` and `SubagentStop`.
+    """Runs the hooks around runs, and notes what calls return for those that hear of it.
 
     Args:
         programs: the hooks.
-        depth: of the agent: 0 for one that a person talks with, more for a subagent.
-        logger: of the plugin.
+        context: of the agent: at depth 0 one that a person talks with, below a subagent.
     """
 
     id = "deep.folders.hooks"
 
-    def __init__(self, programs: HookPrograms, depth: int, logger: logging.Logger) -> None:
+    def __init__(self, programs: HookPrograms, context: AgentContext) -> None:
         self._programs = programs
-        self._depth = depth
-        self._logger = logger
+        self._context = context
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -88,15 +81,31 @@ class HooksAroundRuns(AbstractCapability[Any]):
         Raises:
             PromptBlocked: a hook refuses the message.
         """
-        if self._depth:
+        if JUDGING.get():
             return
         heard = ctx.deps.state[HEARD]
+        if self._context.depth:
+            if ctx.prompt is not None:  # else it goes on
+                kind = getattr(ctx.agent, "name", None) or ""
+                about = {"agent_id": ctx.run_id or "", "agent_type": kind}
+                heard.session = _joined(await self._ask(ctx, "SubagentStart", about, kind))
+            return
+        if self._programs.around_runs("PreCompact"):
+            ctx.deps.state[BEFORE_COMPACTION] = self._before_compaction
         if not heard.started:
             heard.started = True
+            self._programs.begun(ctx.deps.session_id, place_of(ctx))
             source = "resume" if ctx.messages else "startup"
             about = {"source": source, "model": ctx.model.model_name}
-            heard.session = _joined(await self._ask(ctx, "SessionStart", about, source))
-        if ctx.prompt is not None:
+            with TemporaryDirectory(prefix="deep-folders-") as folder:
+                file = Path(folder, "variables")
+                given = {"CLAUDE_ENV_FILE": str(file)} if _runs_here(ctx) else {}
+                heard.session = _joined(await self._ask(ctx, "SessionStart", about, source, given))
+                if _is_written(file):
+                    from .variables import variables_of
+
+                    ctx.deps.state[VARIABLES] = await variables_of(file, place_of(ctx))
+        if ctx.prompt:  # a compaction by hand has none
             prompt = ctx.prompt if isinstance(ctx.prompt, str) else "\n".join(_texts(ctx.prompt))
             said = await self._ask(ctx, "UserPromptSubmit", {"prompt": prompt})
             for each in said:
@@ -104,32 +113,67 @@ class HooksAroundRuns(AbstractCapability[Any]):
                     raise PromptBlocked(f"{each.who} blocks the message: {each.blocks}")
             heard.prompt = _joined(said)
 
+    async def after_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any, result: Any
+    ) -> Any:
+        """Note what the call returned."""
+        self._programs.returned(ctx.deps.session_id, call.tool_call_id, result)
+        return result
+
     async def after_node_run(self, ctx: RunContext[Any], *, node: Any, result: Any) -> Any:
         """Ask whether the agent may end. A hook that blocks gives the model its reason, and the run goes on."""
         output = cast("End[FinalResult[Any]]", result).data.output if isinstance(result, End) else None
-        if output is None or isinstance(output, DeferredToolRequests):
+        if output is None or isinstance(output, DeferredToolRequests) or JUDGING.get():
             return cast("Any", result)
         heard = ctx.deps.state[HEARD]
-        about = {
+        about: dict[str, Any] = {
             "stop_hook_active": heard.continued == ctx.run_id,
             "last_assistant_message": output if isinstance(output, str) else "",
         }
-        for each in await self._ask(ctx, "SubagentStop" if self._depth else "Stop", about):
+        event, kind = "Stop", ""
+        if self._context.depth:
+            event, kind = "SubagentStop", getattr(ctx.agent, "name", None) or ""
+            about |= {"agent_id": ctx.run_id or "", "agent_type": kind}
+        for each in await self._ask(ctx, event, about, kind):
             if each.blocks:
                 heard.continued = ctx.run_id
                 ctx.enqueue(f"{each.who}: {each.blocks}")
         return cast("Any", result)
 
-    async def _ask(self, ctx: RunContext[Any], event: str, about: dict[str, Any], kind: str = "") -> list[_Said]:
+    async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+        """Wait for hooks that run beside the run."""
+        if not self._context.depth:
+            await self._programs.settle(ctx.deps.session_id)
+        return result
+
+    async def _before_compaction(self, ctx: RunContext[Any], by_hand: bool, keep: str) -> tuple[str, str]:
+        """Return why a compaction may not be, "" if it may; and what more the summary should keep."""
+        kind = "manual" if by_hand else "auto"
+        said = await self._ask(ctx, "PreCompact", {"trigger": kind, "custom_instructions": keep}, kind)
+        why_not = "; ".join(f"{each.who} blocks it: {each.blocks}" for each in said if each.blocks)
+        return why_not, _joined(said)
+
+    async def _ask(
+        self,
+        ctx: RunContext[Any],
+        event: str,
+        about: dict[str, Any],
+        kind: str = "",
+        variables: dict[str, str] | None = None,
+    ) -> list[_Said]:
         """Run the hooks of an event, one after the other, and return what they said."""
-        place = place_of(ctx)
+        place, ask = place_of(ctx), self._programs.asker(ctx, self._context)
         said: list[_Said] = []
         for folder, hook in self._programs.around_runs(event):
             if not fits(hook.matcher, kind) and kind:
                 continue
+            message = message_of(event, ctx.deps.session_id, place) | about
+            seen = HookCall(folder, hook, message, place, ask, variables or {})
+            if self._programs.aside(seen, ctx):
+                continue
             with transcript(folder.data, ctx.messages) as path:
-                message = message_of(event, ctx.deps.session_id, place) | about | {"transcript_path": path}
-                outcome = await run_hook(HookCall(folder, hook, message, place))
+                message["transcript_path"] = path
+                outcome = await run_hook(seen)
             who = f"hook {event} of folder {folder.name}"
             try:
                 said.append(_said(who, event, outcome))
@@ -137,11 +181,21 @@ class HooksAroundRuns(AbstractCapability[Any]):
                 # A guard that cannot decide refuses, as before a call; another one costs only itself.
                 if event == "UserPromptSubmit":
                     said.append(_Said(who, blocks=f"{error}; deep folders remove {folder.name}"))
-                self._logger.warning("%s: %s", who, visible(str(error)))
+                self._context.logger.warning("%s: %s", who, visible(str(error)))
         return said
 
 
-def _said(who: str, event: str, outcome: tuple[int, str, str] | str) -> _Said:
+def _is_written(file: Path) -> bool:
+    return file.exists()
+
+
+def _runs_here(ctx: RunContext[Any]) -> bool:
+    """Whether commands run as the hooks do: elsewhere, a path that a hook sets leads nowhere."""
+    ref = ctx.workspace.ref
+    return ref is not None and ref.provider in ("local", "deep-local")
+
+
+def _said(who: str, event: str, outcome: Outcome) -> _Said:
     """Read what a hook said. Raises ValueError: it did not run, or what it says cannot be understood whole."""
     if isinstance(outcome, str):
         raise ValueError(outcome)

@@ -10,7 +10,20 @@ from typing import Any, cast, get_args
 
 from .agent_plugin import load_object
 from .fields import named, plain, text_of, words_of
-from .folder import NAME, AgentEntry, CommandEntry, Folder, HookEntry, HookEvent, Note, ServerEntry, entry_in, read_text
+from .folder import (
+    NAME,
+    AgentEntry,
+    CommandEntry,
+    Folder,
+    HookEntry,
+    HookEvent,
+    Note,
+    ServerEntry,
+    StyleEntry,
+    entry_in,
+    read_text,
+)
+from .matching import fits
 from .tool_names import tools_but, tools_expression
 
 __all__ = ["is_claude_plugin", "read_claude_plugin"]
@@ -28,14 +41,13 @@ ABOUT = (
     "repository",
     "version",
 )
-PARTS = ("agents", "commands", "hooks", "mcpServers", "skills")
+PARTS = ("agents", "commands", "hooks", "mcpServers", "outputStyles", "skills")
 UNSUPPORTED = {
     "channels": "channels",
     "dependencies": "plugins that it needs; add them yourself",
     "experimental": "experimental parts",
     "lspServers": "language servers",
     "monitors": "monitors",
-    "outputStyles": "output styles",
     "settings": "settings",
     "themes": "themes",
     "userConfig": "values that it asks the user for",
@@ -45,7 +57,6 @@ UNSUPPORTED_PATHS = {
     ".lsp.json": "language servers",
     "bin": "programs on the PATH",
     "monitors": "monitors",
-    "output-styles": "output styles",
     "settings.json": "settings",
     "themes": "themes",
     "workflows": "workflows",
@@ -61,12 +72,15 @@ COMMAND_UNSUPPORTED = {
 COMMAND_FIELDS = ("argument-hint", "description", "hide-from-slash-command-tool", "disable-model-invocation", "name")
 EVENTS = get_args(HookEvent)
 NEVER_HAPPENS = {
-    "PreCompact": "a compaction asks no program",
-    "SessionEnd": "a session here has no end: it can always be continued",
+    "PermissionRequest": "a person answers it, and no program",
+    "Setup": "nothing here sets a project up",
+    "UserPromptExpansion": "a command here is a message, as others that UserPromptSubmit sees",
 }
 """Events of Claude Code that deep-folders knows and does not have."""
+ASKS: tuple[HookEvent, ...] = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "SubagentStop")
+"""Events about which a hook may ask the model."""
 MOST_FILES = 500
-"""Of agents, of commands and of skills."""
+"""Of agents, of commands, of output styles and of skills."""
 DESCRIPTION_CHARS = 200
 """Of a subagent's type: every request carries it."""
 AGENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
@@ -75,7 +89,7 @@ TIMEOUT, LONGEST_TIMEOUT = 60.0, 600.0
 
 def is_claude_plugin(root: Path) -> bool:
     """Whether a folder has a part of a plugin where Claude Code looks for it."""
-    places = (MANIFEST, "SKILL.md", "skills", "commands", "agents", "hooks/hooks.json", ".mcp.json")
+    places = (MANIFEST, "SKILL.md", "skills", "commands", "agents", "hooks/hooks.json", ".mcp.json", "output-styles")
     return any((root / place).exists() for place in places)
 
 
@@ -126,6 +140,7 @@ class _Reader:
             agents=self._agents(),
             commands=self._commands(),
             hooks=self._hooks(),
+            styles=self._styles(),
             data=self.data,
         )
         return replace(folder, notes=tuple(dict.fromkeys(self.notes)))
@@ -315,6 +330,18 @@ class _Reader:
                 }
                 yield name, ({**read[0], **more}, read[1])
 
+    def _styles(self) -> tuple[StyleEntry, ...]:
+        key = "outputStyles"
+        paths = list(self._paths(key, self.manifest[key])) if key in self.manifest else []
+        found: list[StyleEntry] = []
+        for stem, file in self._files(key, [*self._default("output-styles"), *paths]):
+            if (read := self._read(file)) is not None:
+                about, body = read
+                always = next(iter(named(about, "forceforplugin")), False) in (True, "true")
+                description = text_of(about.get("description"))[:DESCRIPTION_CHARS]
+                found.append(StyleEntry(text_of(about.get("name")) or stem, description, body, always))
+        return tuple(found)
+
     # -- programs ------------------------------------------------------------------------------------------------------
 
     def _tables(self, key: str, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -381,22 +408,28 @@ class _Reader:
             return
         for hook in cast("list[object]", hooks):
             entry = cast("dict[str, Any]", hook) if isinstance(hook, dict) else {}
-            kind, command, args = entry.get("type"), entry.get("command"), entry.get("args")
-            if kind != "command":
-                self._note("unsupported", f"{where}: type {kind}", "only programs are")
+            kind, args, timeout = entry.get("type"), entry.get("args"), entry.get("timeout", TIMEOUT)
+            if kind != "command" and not (kind == "prompt" and event in ASKS):
+                self._note("unsupported", f"{where}: type {kind}", "only programs are, and some questions")
                 continue
-            if not isinstance(command, str) or not command.strip():
-                self._note("invalid", where, "a hook without a command")
+            text = entry.get(kind)
+            if not isinstance(text, str) or not text.strip():
+                self._note("invalid", where, f"a hook without a {kind}")
                 continue
-            timeout = entry.get("timeout", TIMEOUT)
+            matcher = str(table.get("matcher") or "")
+            if event == "SessionStart" and not any(fits(matcher, source) for source in ("startup", "resume")):
+                self._note("unsupported", f"{where}: {matcher}", "what hooks said stays after a compaction")
+                continue
             seconds = float(timeout) if isinstance(timeout, int | float) and timeout > 0 else TIMEOUT
             yield HookEntry(
                 event,
-                str(table.get("matcher") or ""),
-                self._filled(command) if args is not None else command,
+                matcher,
+                "" if kind == "prompt" else text if args is None else self._filled(text),
                 tuple(self._filled(str(arg)) for arg in cast("list[object]", args)) if isinstance(args, list) else None,
                 min(seconds, LONGEST_TIMEOUT),
                 text_of(entry.get("if")),
+                background=entry.get("async") is True and not entry.get("asyncRewake"),
+                prompt=text if kind == "prompt" else "",
             )
 
 

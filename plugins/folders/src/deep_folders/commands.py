@@ -19,7 +19,7 @@ from deep_core.plugin_api import suggest, visible
 
 from .environment import ENVIRONMENT
 from .fetching import fetch, is_url, plugins_listed
-from .folder import NAME, Folder, ServerEntry
+from .folder import ABOUT_CALLS, NAME, Folder, ServerEntry
 from .found import find_folders, store_root
 from .options import FoldersOptions
 from .reading import read_folder
@@ -251,9 +251,16 @@ def _say_folder(folder: Folder) -> None:
         _say_taken(server)
     for hook in folder.hooks:
         command = hook.command if hook.args is None else shlex.join([hook.command, *hook.args])
-        say(f"  hook {hook.event} of {_line(hook.matcher) or 'all tools'}: {_line(command)}")
+        what = f"asks the model: {one_line(hook.prompt, 200)}" if hook.prompt else _line(command)
+        of = f" of {_line(hook.matcher) or 'all tools'}" if hook.event in ABOUT_CALLS or hook.matcher else ""
+        say(f"  hook {hook.event}{of}{', beside the run' if hook.background else ''}: {what}")
+    if any(hook.event == "SessionStart" for hook in folder.hooks):
+        say("    hooks of SessionStart can set variables of commands")
     if folder.hooks:
         say(f"    hooks get of your environment: {', '.join(ENVIRONMENT)}")
+    for style in folder.styles:
+        imposed = ", which it imposes" if style.always else ""
+        say(f"  output style {_line(folder.name)}:{_line(style.name)}{imposed}  {one_line(style.description, 100)}")
     for note in folder.notes:
         say(f"  {note.kind}: {_line(note.what)}: {_line(note.why)}")
 
@@ -278,5 +285,6 @@ def _json(folder: Folder) -> dict[str, Any]:
         "agents": [agent.name for agent in folder.agents],
         "commands": [f"{folder.name}:{command.name}" for command in folder.commands],
         "hooks": [f"{hook.event} {hook.matcher}".strip() for hook in folder.hooks],
+        "styles": [f"{folder.name}:{style.name}" for style in folder.styles],
         "notes": [asdict(note) for note in folder.notes],
     }

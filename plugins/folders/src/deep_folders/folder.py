@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 __all__ = [
+    "ABOUT_CALLS",
+    "AFTER_CALLS",
     "AgentEntry",
     "CommandEntry",
     "Folder",
@@ -17,14 +19,27 @@ __all__ = [
     "HookEvent",
     "Note",
     "ServerEntry",
+    "StyleEntry",
     "entry_in",
     "read_text",
 ]
 
 FolderFormat = Literal["agent-plugin", "claude-plugin"]
 HookEvent = Literal[
-    "PreToolUse", "PostToolUse", "SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "Notification"
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "SessionStart",
+    "SessionEnd",
+    "UserPromptSubmit",
+    "Stop",
+    "SubagentStart",
+    "SubagentStop",
+    "Notification",
+    "PreCompact",
 ]
+AFTER_CALLS: tuple[HookEvent, ...] = ("PostToolUse", "PostToolUseFailure")
+ABOUT_CALLS: tuple[HookEvent, ...] = ("PreToolUse", *AFTER_CALLS)
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 MOST_BYTES = 262_144
@@ -111,16 +126,18 @@ class CommandEntry:
 
 @dataclass(frozen=True)
 class HookEntry:
-    """A program that runs around calls of tools, and around runs.
+    """A program that runs around calls of tools, and around runs; or a question to the model.
 
     Attributes:
         event: when.
-        matcher: a regular expression for the name of the tool, for what starts the session (`startup`, `resume`), or
-            for the kind of notification; "" for all.
-        command: of a shell, or with `args` a program.
+        matcher: a regular expression for the name of the tool, for what starts or ends the session or asks for a
+            compaction, or for the kind of notification or subagent; "" for all.
+        command: of a shell, or with `args` a program; "" for a question.
         args: its arguments; None for a shell's command.
         timeout: in seconds.
         only: the calls that the matcher's tools are narrowed to, as `Bash(git push *)`; "" for all.
+        background: whether it runs beside the run, and decides nothing.
+        prompt: the question that the agent's model answers; "" for a program.
     """
 
     event: HookEvent
@@ -129,6 +146,25 @@ class HookEntry:
     args: tuple[str, ...] | None
     timeout: float
     only: str = ""
+    background: bool = False
+    prompt: str = ""
+
+
+@dataclass(frozen=True)
+class StyleEntry:
+    """An output style.
+
+    Attributes:
+        name: of the style.
+        description: what it does.
+        text: for the system prompt.
+        always: whether it counts without being chosen.
+    """
+
+    name: str
+    description: str
+    text: str
+    always: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,6 +183,7 @@ class Folder:
         agents: its types of subagents.
         commands: its slash commands.
         hooks: its programs around calls of tools and around runs.
+        styles: its output styles.
         notes: what has no effect.
         problem: why nothing of it is used; "" if it is used.
         blocked: why its programs do not start; "" if they may.
@@ -164,6 +201,7 @@ class Folder:
     agents: tuple[AgentEntry, ...] = ()
     commands: tuple[CommandEntry, ...] = ()
     hooks: tuple[HookEntry, ...] = ()
+    styles: tuple[StyleEntry, ...] = ()
     notes: tuple[Note, ...] = field(default=())
     problem: str = ""
     blocked: str = ""
@@ -178,7 +216,7 @@ class Folder:
     def counts(self) -> str:
         """What it brings, in a few words."""
         parts = [("skill", self.skills), ("MCP server", self.servers), ("subagent type", self.agents)]
-        parts += [("command", self.commands), ("hook", self.hooks)]
+        parts += [("command", self.commands), ("hook", self.hooks), ("output style", self.styles)]
         return ", ".join(f"{len(x)} {word}{'s' * (len(x) != 1)}" for word, x in parts if x) or "nothing"
 
 

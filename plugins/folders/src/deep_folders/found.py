@@ -9,19 +9,19 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from deep_core.plugin_api import scan
+from deep_core.plugin_api import scan, suggest
 
 from .marker import MARKER
 
 if TYPE_CHECKING:
-    from deep_core import PluginContext, PluginKernel
+    from deep_core import AgentContext, PluginContext, PluginKernel
     from deep_core.plugin_api import Candidate
 
     from .around_calls import HookPrograms
-    from .folder import Folder
+    from .folder import Folder, StyleEntry
     from .options import FoldersOptions
 
-__all__ = ["find_folders", "hook_programs", "store_root", "used_folders"]
+__all__ = ["chosen_style", "find_folders", "hook_programs", "store_root", "used_folders"]
 
 _PROGRAMS: WeakKeyDictionary[PluginKernel, dict[tuple[str, ...], HookPrograms]] = WeakKeyDictionary()
 _FOUND: WeakKeyDictionary[PluginKernel, dict[object, tuple[Folder, ...]]] = WeakKeyDictionary()
@@ -68,8 +68,20 @@ def hook_programs(context: PluginContext) -> HookPrograms | None:
         if key not in known:
             from .around_calls import HookPrograms
 
-            known[key] = HookPrograms(folders, context.logger)
+            programs = known[key] = HookPrograms(folders, context.logger)
+            if programs.around_runs("SessionEnd"):
+                context.on_close(programs.end)
         return known[key]
+
+
+def chosen_style(context: AgentContext, options: FoldersOptions) -> StyleEntry | None:
+    """Return the output style of an agent that a person talks with; None if it has none."""
+    if context.depth:
+        return None
+    styles = {f"{folder.name}:{style.name}": style for folder in used_folders(context) for style in folder.styles}
+    if (name := options.output_style) and name not in styles:
+        context.logger.warning("no output style %r.%s deep folders list shows folders", name, suggest(name, styles))
+    return styles.get(name) or next((style for style in styles.values() if style.always and not name), None)
 
 
 def _find(context: PluginContext, options: FoldersOptions) -> Iterator[Folder]:

@@ -33,3 +33,5 @@ class FoldersOptions(PluginOptions):
     """Use the skills and MCP servers of installed distributions with an `agent_plugins.json`."""
     paths: tuple[str, ...] = ()
     """More folders, used where they are. Their programs do not start: their content is not pinned."""
+    output_style: str = ""
+    """The output style of a folder that the agent follows, as `folder:style`. Default: one that its folder imposes."""

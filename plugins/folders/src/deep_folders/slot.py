@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 from deep_core import StateSlot
 
-__all__ = ["FOLDERS", "HEARD", "READING", "Heard", "Reading"]
+__all__ = ["BEFORE_COMPACTION", "FOLDERS", "HEARD", "JUDGING", "READING", "VARIABLES", "Heard", "Reading"]
 
 
 @dataclass(eq=False, repr=False)
@@ -52,3 +54,17 @@ that named them."""
 READING: StateSlot[Reading] = StateSlot("folder_reading", Reading, Reading, persist=False)
 HEARD: StateSlot[Heard] = StateSlot("folder_hooks", Heard, Heard, persist=False)
 """Not stored: a process that continues a session starts it again, as `resume`."""
+
+
+def _nothing() -> Any:
+    return None
+
+
+BEFORE_COMPACTION: StateSlot[Any] = StateSlot("before_compaction", object, _nothing, persist=False)
+"""What deep-summarization asks before it writes a summary: `async (ctx, by_hand, keep) -> (why not, what to keep)`."""
+VARIABLES: StateSlot[dict[str, str]] = StateSlot(
+    "command_variables", dict[str, str], dict[str, str], child="share", persist=False
+)
+"""What hooks of `SessionStart` set for commands; deep-filesystem gives it to those that it runs."""
+JUDGING: ContextVar[bool] = ContextVar("deep_folders_judging", default=False)
+"""Whether the run in this task answers a question of a hook: its end is nothing to ask about."""

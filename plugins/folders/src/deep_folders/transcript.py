@@ -18,7 +18,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-__all__ = ["transcript"]
+__all__ = ["lines_of", "transcript"]
 
 
 @contextmanager
@@ -26,14 +26,19 @@ def transcript(folder: Path, messages: Sequence[ModelMessage]) -> Generator[str]
     """Write a conversation below a folder while a hook runs, and yield the path of the file."""
     folder.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile("w", dir=folder, prefix="transcript-", suffix=".jsonl", encoding="utf-8") as file:
-        for message in messages:
-            if content := [*_content(message)]:
-                role = "user" if isinstance(message, ModelRequest) else "assistant"
-                line = {"type": role, "message": {"role": role, "content": content}}
-                # Without spaces: shell scripts search for "role":"assistant".
-                file.write(json.dumps(line, separators=(",", ":"), default=str) + "\n")
+        file.writelines(lines_of(messages))
         file.flush()
         yield file.name
+
+
+def lines_of(messages: Sequence[ModelMessage]) -> Iterator[str]:
+    """Yield a line of JSON for each message that says something."""
+    for message in messages:
+        if content := [*_content(message)]:
+            role = "user" if isinstance(message, ModelRequest) else "assistant"
+            line = {"type": role, "message": {"role": role, "content": content}}
+            # Without spaces: shell scripts search for "role":"assistant".
+            yield json.dumps(line, separators=(",", ":"), default=str) + "\n"
 
 
 def _content(message: ModelMessage) -> Iterator[dict[str, Any]]:

@@ -195,7 +195,9 @@ class SummarizationProcessor:
         if must and failure is not None and not _grown_since(failure, len(messages), own):
             return await replaced(why_none=failure.reason)  # a second failure would take a person's time again
         try:
-            return await replaced(above_all=asked.keep if asked else "")
+            keep = asked.keep if asked is not None else ""
+            keep = await self._before(ctx, keep, by_hand=asked is not None and asked.by_hand, must=must)
+            return await replaced(above_all=keep)
         except SummaryFailed as error:
             self._remember(ctx, messages, LastFailure(_conversation(ctx), len(messages), own, str(error)))
             if must:
@@ -204,6 +206,21 @@ class SummarizationProcessor:
             if asked is not None:
                 asked.why_not = str(error)
             raise
+
+    async def _before(self, ctx: RunContext[Any] | None, keep: str, *, by_hand: bool, must: bool) -> str:
+        """Ask deep-folders' hooks; return what to keep above all, as they add to it.
+
+        Raises:
+            SummaryFailed: one of them does not want a summary now, and the history fits without one.
+        """
+        session = _session(ctx)
+        ask = None if session is None else session.state.get("before_compaction")
+        if ask is None:
+            return keep
+        why_not, more = await ask(ctx, by_hand, keep)
+        if why_not and not must:
+            raise SummaryFailed(why_not)
+        return "\n\n".join(filter(None, (keep, more)))
 
     def _must(self, ctx: RunContext[Any] | None, asked: Any, used: int, window: int) -> bool:
         """Whether the history has to become shorter, with a summary or without: the request does not fit.
