@@ -303,6 +303,7 @@ def _(person: Person) -> None:
 @typed("folders show …")
 @typed("folders update …")
 @typed("folders remove …")
+@typed("skills add …")
 def _(person: Person) -> None:
     layouts.write(person.folder / "methods", layouts.METHODS)
     person("folders", "add", "./methods", "--yes")
@@ -311,6 +312,8 @@ def _(person: Person) -> None:
     person("folders", "update", "methods", "--yes")
     person("folders", "remove", "methods")
     assert "methods" not in person("folders", "list")
+    person("skills", "add", "./methods", "--yes")
+    assert "2 skills" in person("folders", "list")
 
 
 @typed("eval replay …")

@@ -54,6 +54,7 @@ SHORT = [
     "sessions list",
     "sessions search cents",
     "sessions show stored",
+    "skills add ./kit --name kit-skills -y",
     "skills check ./kit/skills",
     "workers",
     "worktree diff nosuch",

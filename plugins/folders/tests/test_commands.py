@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from deep_folders.commands import folders
+from deep_folders.skill_commands import skills
 from deep_folders.snapshot import BadFolder, digest_of, files_of
 from deep_folders.store import Added, Store
 from hypothesis import given, settings
@@ -135,6 +136,27 @@ def test_every_variable_that_a_program_gets_is_shown_before_the_question(deep: D
         [place] = [n for n, line in enumerate(shown) if line.startswith(f"  MCP server {name.replace(' ', '-')}: ")]
         assert "gets of your environment" in shown[place + 1], name
         assert variable in shown[place + 1], name
+
+
+def test_skills_are_added_and_nothing_else_of_their_folder(deep: Deep, tmp_path: Path) -> None:
+    def add(*arguments: str, typed: str = "") -> Result:
+        return CliRunner().invoke(skills, ["add", *arguments], input=typed)
+
+    origin = write(tmp_path / "methods", METHODS)
+    shown = add(str(origin), typed="y\n").output
+    assert "skill tests-first" in shown
+    assert "hook" not in shown
+    folder = listed(deep)["methods"]
+    assert (folder["skills"], folder["hooks"], folder["agents"]) == (["debugging", "tests-first"], [], [])
+    write(origin, {"skills/debugging/SKILL.md": skill("debugging", "Look first."), "hooks/start.sh": "#!/bin/sh\n"})
+    assert "+Look first." in deep("update", "methods", "--yes").output
+    assert listed(deep)["methods"]["hooks"] == []
+
+    for name, text in [("one", {"SKILL.md": skill("one")}), ("many", {"a/SKILL.md": skill("a")})]:
+        assert add(str(write(tmp_path / name, text)), "--yes").exit_code == 0
+        assert len(listed(deep)[name]["skills"]) == 1
+    write(tmp_path / "loop", {"commands/go.md": "Go.\n"})
+    assert "has no skill" in message(add(str(tmp_path / "loop"), "--yes"))
 
 
 def test_without_a_terminal_nothing_is_added_unless_told(

@@ -90,7 +90,7 @@ TIMEOUT, LONGEST_TIMEOUT = 60.0, 600.0
 def is_claude_plugin(root: Path) -> bool:
     """Whether a folder has a part of a plugin where Claude Code looks for it."""
     places = (MANIFEST, "SKILL.md", "skills", "commands", "agents", "hooks/hooks.json", ".mcp.json", "output-styles")
-    return any((root / place).exists() for place in places)
+    return any((root / place).exists() for place in places) or bool(_skills_below(root))
 
 
 def read_claude_plugin(root: Path, data: Path, name: str = "") -> Folder:
@@ -221,11 +221,13 @@ class _Reader:
             if (path / "SKILL.md").is_file():
                 found.append(path)
             elif path.is_dir():
-                found += [below for below in sorted(path.iterdir()) if (below / "SKILL.md").is_file()]
+                found += _skills_below(path)
             else:
                 self._note("invalid", f"{MANIFEST}: skills", f"{self._shown(path)} is not a folder")
         if not found and not default and "skills" not in self.manifest and (self.root / "SKILL.md").is_file():
             found = [self.root]
+        if not found and not default and not self.manifest:
+            found = _skills_below(self.root)
         return tuple(dict.fromkeys(found))[:MOST_FILES]
 
     # -- agents and commands -------------------------------------------------------------------------------------------
@@ -431,6 +433,10 @@ class _Reader:
                 background=entry.get("async") is True and not entry.get("asyncRewake"),
                 prompt=text if kind == "prompt" else "",
             )
+
+
+def _skills_below(root: Path) -> list[Path]:
+    return sorted(file.parent for file in root.glob("*/SKILL.md") if file.is_file())
 
 
 def fill_paths(text: str, root: Path, data: Path) -> str:

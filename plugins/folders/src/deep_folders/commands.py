@@ -26,7 +26,7 @@ from .reading import read_folder
 from .snapshot import BadFolder, digest_of, files_of
 from .store import Added, Store, without_login
 
-__all__ = ["folders"]
+__all__ = ["add_folder", "folders", "yes_option"]
 
 FAILED, USAGE = 1, 2
 DIFF_LINES = 400
@@ -91,12 +91,27 @@ def add(origin: str, path: str, ref: str, name: str, no_programs: bool, yes: boo
 
     It is copied and pinned by its content. What changes at PATH or URL counts only after `deep folders update`.
     """
+    add_folder(origin, path, ref, name, yes, programs=not no_programs)
+
+
+def add_folder(
+    origin: str, path: str, ref: str, name: str, yes: bool, *, programs: bool, skills_only: bool = False
+) -> None:
+    """Show a folder, ask, and add it; with `skills_only`, its skills.
+
+    Raises:
+        Failure: it cannot be added; the message says why.
+    """
     if not is_url(origin):
         origin = str(Path(origin).expanduser().absolute())
     try:
         with Kernel() as kernel, fetch(origin, path, ref) as fetched:
             store = Store(store_root(kernel))
             folder = _read(fetched.root, store, path, origin)
+            if skills_only:
+                folder = folder.only_skills
+                if not folder.skills:
+                    raise BadFolder(f"{without_login(origin)} has no skill: no SKILL.md in it, in skills or below")
             name = name or folder.name
             if not NAME.fullmatch(name):
                 raise Failure(f"the name {name!r} is not 1 to 64 of a-z, 0-9, - and .; give one with --name", USAGE)
@@ -105,9 +120,9 @@ def add(origin: str, path: str, ref: str, name: str, no_programs: bool, yes: boo
                 way = f"deep folders update {name}" if store.get(name) else "--name"
                 raise Failure(f"there is a folder {name!r}, from {known[name].source}; {way}", USAGE)
             _say_folder(folder)
-            _confirm(f"Add {name}?", yes, programs=folder.has_programs and not no_programs)
+            _confirm(f"Add {name}?", yes, programs=folder.has_programs and programs)
             digest = digest_of(fetched.root)
-            store.add(Added(name, origin, path, ref, fetched.commit, digest, not no_programs), fetched.root)
+            store.add(Added(name, origin, path, ref, fetched.commit, digest, programs, skills_only), fetched.root)
     except (OSError, ValueError) as error:
         raise Failure(visible(str(error)), FAILED) from error
     say(f"Added {name}. New agents use it.")
@@ -142,6 +157,7 @@ def _update(store: Store, added: Added, yes: bool) -> None:
             say(f"{added.name}: unchanged")
             return
         folder = _read(fetched.root, store, added.path, added.origin)
+        folder = folder.only_skills if added.skills_only else folder
         lines = list(_diff(content, fetched.root))
         for line in lines[:DIFF_LINES]:
             say(visible(line))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -211,6 +211,11 @@ class Folder:
     def has_programs(self) -> bool:
         """Whether it starts programs, or connects to a server."""
         return bool(self.hooks or self.servers)
+
+    @property
+    def only_skills(self) -> Folder:
+        """This folder without the rest."""
+        return replace(self, servers=(), agents=(), commands=(), hooks=(), styles=(), notes=())
 
     @property
     def counts(self) -> str:

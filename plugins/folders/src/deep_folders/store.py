@@ -32,6 +32,7 @@ class Added:
         commit: of the repository; "" for a path.
         digest: of its content.
         programs: whether its hooks and MCP servers may start.
+        skills_only: whether nothing but its skills is used.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Added:
     commit: str
     digest: str
     programs: bool
+    skills_only: bool = False
 
 
 def without_login(origin: str) -> str:
@@ -94,6 +96,8 @@ class Store:
         except (OSError, ValueError) as error:
             why = f"{error}; deep folders remove {added.name}, and add it again"
             return Folder(added.name, "claude-plugin", root, source=source, problem=why)
+        if added.skills_only:
+            return replace(folder.only_skills, name=added.name, source=source)
         blocked = (
             "" if added.programs else f"added without programs; deep folders remove {added.name}, and add it again"
         )
@@ -154,7 +158,7 @@ class Store:
         try:
             data: object = json.loads(path.read_text(encoding="utf-8"))
             record = cast("dict[str, Any]", data)
-            added = Added(**{key: record[key] for key in Added.__dataclass_fields__})
+            added = Added(**{key: record[key] for key in Added.__dataclass_fields__ if key in record})
         except (OSError, ValueError, LookupError, TypeError):
             return None
         return added if added.name == path.stem else None
