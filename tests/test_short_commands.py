@@ -28,6 +28,9 @@ except SystemExit as end:
     code = end.code or 0
 print(code, *(name for name in ("pydantic_ai", "openai", "httpx") if name in sys.modules))
 """
+CONVERSATION = """{"type": "user", "cwd": "/shop", "message": {"role": "user", "content": "Round the cents."}}
+{"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": "I do."}]}}
+"""
 SHORT = [
     "config export --agent -",
     "config init",
@@ -51,7 +54,11 @@ SHORT = [
     "plugins uninstall nosuch",
     "sessions delete nosuch",
     "sessions export stored",
+    "sessions fork stored",
+    "sessions import ./theirs",
+    "sessions import-chats",
     "sessions list",
+    "sessions rewind stored --to 1",
     "sessions search cents",
     "sessions show stored",
     "skills add ./kit --name kit-skills -y",
@@ -86,12 +93,6 @@ OTHERS = {
         "eval run",
         "eval validate",
     ],
-    "write conversations that an agent continues, which Pydantic AI validates": [
-        "sessions fork",
-        "sessions import",
-        "sessions import-chats",
-        "sessions rewind",
-    ],
     "speak with servers or models as Pydantic AI does": [
         "mcp login",
         "mcp serve",
@@ -123,6 +124,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path, text in [
         ("kit/.claude-plugin/plugin.json", '{"name": "kit"}'),
         ("kit/skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies.\n---\nTidy.\n"),
+        ("theirs/1.jsonl", CONVERSATION),
         ("deep.toml", "[agent]\nmodel = 'openai:x'\n"),
     ]:
         (made / path).parent.mkdir(parents=True, exist_ok=True)

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from deep_sessions import MemoryStore, create, export, load_session
+from deep_sessions import MemoryStore, Run, export, load_session, title_of
+from deep_sessions.branching import begin
+from deep_sessions.door.messages import clean_message
+from deep_sessions.events import MessageAdded, events_of
 from deep_sessions.foreign import NO_RESULT, Foreign, conversation_files, read_foreign
-from pydantic_ai.messages import BinaryContent, ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
+from deep_sessions.plain import base_of, texts_of
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturnPart,
+)
 
 pytestmark = pytest.mark.anyio
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -333,10 +345,10 @@ CODEX: list[tuple[str, list[Line], list[str]]] = [
 ]
 
 
-def shown(found: Foreign) -> list[str]:
+def shown(messages: Sequence[ModelMessage]) -> list[str]:
     """The conversation in words."""
     lines: list[str] = []
-    for message in found.messages:
+    for message in messages:
         for part in message.parts:
             if isinstance(part, ToolCallPart):
                 lines.append(f"call {part.tool_name} {part.args_as_json_str()}")
@@ -351,6 +363,10 @@ def shown(found: Foreign) -> list[str]:
     return lines
 
 
+def messages_of(found: Foreign) -> list[ModelMessage]:
+    return ModelMessagesTypeAdapter.validate_json(json.dumps(found.messages))
+
+
 def written(path: Path, lines: list[Line]) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
@@ -360,6 +376,12 @@ def claude_lines(make: Callable[[Claude], None]) -> list[Line]:
     claude = Claude()
     make(claude)
     return [{"type": "file-history-snapshot", "snapshot": {}}, *claude.lines, {"type": "summary", "summary": "x"}]
+
+
+def title(says: list[str]) -> str:
+    """The beginning of what the user said first, in words."""
+    first = next(each for each in says if each.startswith("user "))
+    return first.removeprefix("user ").removeprefix("(picture) ")
 
 
 ALL = [(make.__name__, claude_lines(make), says, "claude-code") for make, says in CLAUDE]
@@ -373,14 +395,21 @@ async def test_a_conversation_is_read_whole_stored_and_exported(
     found = read_foreign(written(tmp_path / "x.jsonl", lines))
     assert found is not None
     assert (found.maker, found.folder) == (maker, "/home/ann/shop")
-    assert shown(found) == says
-    kinds = [type(message) for message in found.messages]
+    messages = messages_of(found)
+    assert shown(messages) == says
+    assert messages == [clean_message(message) for message in messages]
+    kinds = [type(message) for message in messages]
     assert kinds[0] is ModelRequest
     assert all(one is not two for one, two in pairwise(kinds))  # the sides alternate
     store = MemoryStore()
-    await create(store, found.session_id, found.messages)
-    found.messages = (await load_session(store, found.session_id)).messages()
-    assert shown(found) == says
+    await begin(store, found.session_id, base_of(found.messages, {}, run={"id": "import", "status": "completed"}))
+    state = await load_session(store, found.session_id)
+    assert state.messages() == messages
+    assert state.run == Run("import", status="completed", asked=1)
+    (entry,) = await store.entries(found.session_id)
+    events = [event.text for event in events_of(entry) if isinstance(event, MessageAdded)]
+    assert events == [text for role, text in texts_of(entry) if role != "tool"]
+    assert await title_of(store, found.session_id) == title(says)
     exported = [json.loads(line) async for line in export(store, found.session_id)]
     assert [line["type"] for line in exported] == ["session", "entry"]
 
@@ -397,7 +426,7 @@ def test_damaged_and_unknown_lines_cost_themselves_alone(
     )
     found = read_foreign(file)
     assert found is not None
-    assert (shown(found), found.damaged) == (says, 2)
+    assert (shown(messages_of(found)), found.damaged) == (says, 2)
 
 
 @pytest.mark.parametrize("content", ["", "hello\n", '{"a": 1}\n', '{"type": "text", "text": "x"}\n', "\x00\xff"])

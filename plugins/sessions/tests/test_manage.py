@@ -26,9 +26,10 @@ from deep_sessions import (
     session_capabilities,
     title_of,
 )
+from deep_sessions.branching import fork, rewind
 from deep_sessions.events import MessageAdded, RunStarted, events_of
 from deep_sessions.fold import fold
-from deep_sessions.manage import fork, rename, rewind
+from deep_sessions.manage import rename
 from deep_sessions.reading import export
 from deep_sessions.removing import delete, retain
 from pydantic_ai import FunctionToolset

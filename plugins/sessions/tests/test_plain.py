@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
+from collections.abc import AsyncIterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -17,15 +20,27 @@ from deep_sessions import (
     SessionStore,
     fork,
     load_session,
+    open_store,
     rewind,
     session_capabilities,
 )
 from deep_sessions.decisions import pending_calls
 from deep_sessions.events import MessageAdded, RunStarted, ToolStarted, events_of
-from deep_sessions.plain import args_of, args_text, read_said, texts_of
+from deep_sessions.fold import fold_entries
+from deep_sessions.histories import open_calls
+from deep_sessions.journal import base_entry
+from deep_sessions.plain import Said, args_of, args_text, read_said, texts_of
 from deep_sessions.reading import entries_of
 from pydantic_ai import FunctionToolset, ToolApproved, ToolDenied
-from pydantic_ai.messages import ImageUrl, ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart
+from pydantic_ai.messages import (
+    ImageUrl,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    UserPromptPart,
+)
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.tools import DeferredToolResults
 
@@ -105,10 +120,41 @@ def lines_of(messages: list[ModelMessage]) -> list[tuple[str, str]]:
     return lines
 
 
+def read_json(said: Said) -> list[ModelMessage]:
+    return ModelMessagesTypeAdapter.validate_json(json.dumps(said.messages))
+
+
+async def check_copies(store: SessionStore, session_id: str, draw: random.Random) -> None:
+    """Compare a fork and a rewind, which copy JSON, with the states that they are of."""
+    info = await store.info(session_id)
+    at = draw.choice([None, draw.randint(1, info.seq)])
+    entries = [entry async for entry in entries_of(store, session_id) if at is None or entry.seq <= at]
+    wanted = await load_session(store, session_id) if at is None else fold_entries(info, entries)
+    messages = wanted.messages()
+    if open_calls(messages):
+        messages = messages[: max(n for n, each in enumerate(messages) if isinstance(each, ModelResponse))]
+    slots = wanted.root.slots
+    copy = await fork(store, session_id, at=at)
+    forked = await load_session(store, copy)
+    assert (forked.messages(), forked.root.slots, forked.run) == (messages, slots, None)
+    await rewind(store, copy, to=1)
+    again = await load_session(store, copy)
+    assert (again.messages(), again.root.slots, again.seq) == (messages, slots, 2)
+    heavy = json.loads(base_entry(messages, slots, None, None).data)
+    for entry in await store.entries(copy):
+        light = json.loads(entry.data)
+        assert [light[key] for key in ("path", "at", "same", "slots")] == [
+            heavy[key] for key in ("path", "at", "same", "slots")
+        ]
+
+
 async def check(store: SessionStore, session_id: str) -> None:
     """Compare what both readers make of a session."""
     state, said = await load_session(store, session_id), read_said(await store.load(session_id))
+    assert read_json(said) == state.messages()
+    assert (said.slots, said.seq) == (state.root.slots, state.seq)
     state.keep_prompt()
+    said.keep_prompt()
     assert [*said.lines] == lines_of(state.messages())
     assert [(call["tool_call_id"], args_of(call), args_text(call)) for _, call in said.waiting] == [
         (call.tool_call_id, call.args_as_dict(), call.args_as_json_str()) for call in pending_calls(state)
@@ -132,13 +178,25 @@ async def check(store: SessionStore, session_id: str) -> None:
         assert texts_of(entry) == texts
 
 
-@pytest.mark.parametrize("seed", range(many(12, 300)))
-async def test_both_readers_say_the_same(seed: int) -> None:
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.needs("PostgreSQL"))])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SessionStore]:
+    if request.param == "memory":
+        yield MemoryStore()
+        return
+    is_file = request.param == "sqlite"
+    url = f"sqlite:///{tmp_path}/s.db" if is_file else request.getfixturevalue("postgresql").create_database()
+    opened = open_store(url)
+    yield opened
+    await opened.aclose()
+
+
+@pytest.mark.parametrize("seed", range(many(4, 100)))
+async def test_both_readers_say_the_same(store: SessionStore, seed: int) -> None:
     draw = random.Random(seed)
-    store = MemoryStore()
     made, session_id = runner(store), "one"
     await made.run(session_id, "begin", run_id="begin")
     for _ in range(8):
         with suppress(AgentError):
             session_id = await do(draw.choice(VERBS), made, session_id, draw)
         await check(store, session_id)
+        await check_copies(store, session_id, draw)

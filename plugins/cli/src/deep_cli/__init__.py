@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .run.approval import Answer, ApprovalMode, Ask, Question, Refusal
     from .run.changes import FileChange
     from .run.command import run_command
+    from .run.names import chats_folder
     from .run.report import Decision, RunReport, Step
     from .run.reporter import Reporter
     from .run.runner import run_task
@@ -56,6 +57,7 @@ __all__ = [
     "agent_options",
     "approve_option",
     "backend_option",
+    "chats_folder",
     "config_option",
     "find_agent",
     "load_key",
@@ -79,6 +81,7 @@ __getattr__, __dir__ = lazy_exports(
         "run.approval": ["Answer", "ApprovalMode", "Ask", "Question", "Refusal"],
         "run.changes": ["FileChange"],
         "run.command": ["run_command"],
+        "run.names": ["chats_folder"],
         "failure": ["Failure"],
         "flags": [
             "agent_option",

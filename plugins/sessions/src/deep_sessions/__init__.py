@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from .agent import DeepAgent, tools_of
     from .background import BackgroundCommands, RunningCommand
+    from .branching import fork, rewind
     from .capability import session_capabilities
     from .compaction import Compacted
     from .conversations import (
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
     from .handing_back import hand_back
     from .holder import is_dead, this_process
     from .ledger import effect_key, transaction
-    from .manage import create, fork, load_session, rename, rewind
+    from .manage import create, load_session, rename
     from .outcome import Outcome
     from .own_agents import OwnAgent, Planning, find_object, load_agent, make_own
     from .planning import CARRY_OUT, MODE, PLAN, has_plan, is_planned, planner_parameters
@@ -319,7 +320,8 @@ __getattr__, __dir__ = lazy_exports(
         ],
         "requests.sending": ["wait_words"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
-        "manage": ["create", "fork", "load_session", "rename", "rewind"],
+        "manage": ["create", "load_session", "rename"],
+        "branching": ["fork", "rewind"],
         "reading": ["export", "title_of"],
         "outcome": ["Outcome"],
         "own_agents": ["OwnAgent", "Planning", "find_object", "load_agent", "make_own"],

@@ -123,6 +123,7 @@ def show(session_id: str, owner: str | None, store: str | None, as_json: bool) -
         return read_said(await opened.load(session_id))
 
     said = _with_store(store, owner, look)
+    said.keep_prompt()  # it runs, or its process died
     info, run = said.info, said.run or {}
     if as_json:
         calls = [call for _, call in said.waiting]
@@ -166,9 +167,9 @@ def resume(ctx: click.Context, session_id: str, **options: Any) -> None:
 @store_option
 def fork(session_id: str, at: int | None, name: str | None, owner: str | None, store: str | None) -> None:
     """Make a new session that continues from this one, which stays as it is. Prints the new name."""
-    from . import manage
+    from . import branching
 
-    say(_line(_with_store(store, owner, lambda opened: manage.fork(opened, session_id, at=at, new_id=name))))
+    say(_line(_with_store(store, owner, lambda opened: branching.fork(opened, session_id, at=at, new_id=name))))
 
 
 @sessions.command("rewind")
@@ -178,9 +179,9 @@ def fork(session_id: str, at: int | None, name: str | None, owner: str | None, s
 @store_option
 def rewind(session_id: str, to: int, owner: str | None, store: str | None) -> None:
     """Set a session back. What came later stays in its journal; files in the workspace stay as they are."""
-    from . import manage
+    from . import branching
 
-    entry = _with_store(store, owner, lambda opened: manage.rewind(opened, session_id, to=to))
+    entry = _with_store(store, owner, lambda opened: branching.rewind(opened, session_id, to=to))
     say(f"rewound to entry {to}; to undo: deep sessions rewind {_line(session_id)} --to {entry - 1}")
 
 
@@ -223,17 +224,21 @@ def import_chats(dry_run: bool) -> None:
 
     The files stay. A chat that is a session already, and a file that cannot be read, are skipped.
     """
+    from deep_cli import chats_folder
+
+    if not any(chats_folder().glob("*/*.json")):
+        say("no chats of earlier versions; deep sessions list shows the stored ones")
+        return
     from deep_cli import read_old_chats
 
     from . import manage
     from .fold import Run
     from .journal import slots_of, usage_fields
 
-    async def work(opened: SessionStore) -> bool:
-        found = False
+    async def work(opened: SessionStore) -> None:
         with Kernel() as kernel:
             for chat in read_old_chats(kernel):
-                found, name, document = True, _line(chat.session_id), chat.document
+                name, document = _line(chat.session_id), chat.document
                 if document is None or chat.state is None:
                     say(f"skipped {_line(str(chat.path))}: {_line(chat.problem)}; fix the file, or delete it")
                 elif await _exists(opened, chat.session_id):
@@ -248,10 +253,8 @@ def import_chats(dry_run: bool) -> None:
                     slots = slots_of(chat.state)
                     await manage.create(opened, chat.session_id, old.messages, slots=slots, run=run)
                     say(f"imported {name}")
-        return found
 
-    if not _with_store(None, None, work):
-        say("no chats of earlier versions; deep sessions list shows the stored ones")
+    _with_store(None, None, work)
 
 
 @sessions.command("import")
@@ -264,10 +267,10 @@ def import_foreign(paths: tuple[Path, ...], dry_run: bool, store: str | None) ->
     PATH is a file of one, or a folder: ~/.claude/projects, ~/.codex/sessions. The files stay. What is a session already
     is skipped. Then: deep chat --resume ID, in that folder.
     """
-    from . import manage
+    from .branching import begin
     from .conversations import folder_owner
-    from .fold import Run
     from .foreign import conversation_files, read_foreign
+    from .plain import base_of
 
     async def work(opened: SessionStore) -> int:
         count = 0
@@ -288,8 +291,9 @@ def import_foreign(paths: tuple[Path, ...], dry_run: bool, store: str | None) ->
                 continue
             lost = f", without {found.damaged} damaged lines" if found.damaged else ""
             if not dry_run:
-                run = Run("import", status="completed", labels={"folder": visible(folder), "from": found.maker})
-                await manage.create(view, found.session_id, found.messages, run=run)
+                labels = {"folder": visible(folder), "from": found.maker}
+                run = {"id": "import", "status": "completed", "labels": labels}
+                await begin(view, found.session_id, base_of(found.messages, {}, run=run))
                 count += 1
             verb = "would import" if dry_run else "imported"
             say(f"{verb} {name}: {found.session_id[-8:]}, {len(found.messages)} messages, in {_line(folder)}{lost}")

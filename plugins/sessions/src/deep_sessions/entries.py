@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 from pydantic_ai import DeferredToolRequests, ModelMessagesTypeAdapter
@@ -12,9 +12,8 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, UserContent
 from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
-from .door.text import clean
 from .errors import StoreError
-from .plain import VERSION, check_version
+from .plain import VERSION, as_text, check_version
 from .quick_json import write_quickly
 from .store import Entry, NewEntry
 
@@ -29,7 +28,6 @@ __all__ = [
     "RunStartedData",
     "RunStatus",
     "SlotsData",
-    "as_text",
     "dump",
     "dump_messages",
     "dump_plain",
@@ -222,17 +220,6 @@ def dump_plain(value: Any) -> bytes:
         return to_json(value)
     except PydanticSerializationError:
         return to_json(as_text(value), fallback=str)
-
-
-def as_text(value: Any) -> Any:
-    """Return a plain value with U+FFFD for each half of a surrogate pair, and each NUL, in it."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, Mapping):
-        return {as_text(key): as_text(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
-    if isinstance(value, list | tuple):
-        return [as_text(inner) for inner in cast("Sequence[Any]", value)]
-    return value
 
 
 def encode(kind: str, data: Mapping[str, Any], run_id: str | None = None) -> NewEntry:

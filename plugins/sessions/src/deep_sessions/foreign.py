@@ -3,7 +3,8 @@
 Neither format is specified by its maker. What is read here is what their public descriptions agree on: of Claude Code,
 lines of type `user` and `assistant` with a message of the Anthropic API, in a chain by `parentUuid`; of Codex, lines of
 type `session_meta` and `response_item` with an item of the Responses API, or, in early versions, those items alone.
-A line of any other kind is passed by, and so is one that is damaged.
+A line of any other kind is passed by, and so is one that is damaged. What comes out is JSON, as
+`ModelMessagesTypeAdapter` reads it: it loads no Pydantic AI.
 """
 
 from __future__ import annotations
@@ -18,22 +19,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from pydantic_ai.messages import (
-    BinaryContent,
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    TextPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
-
 from .conversations import new_conversation_id
-from .door.messages import clean_message
+from .door.text import clean_name
+from .plain import as_text
 
 __all__ = ["Foreign", "conversation_files", "read_foreign"]
 
+Json = dict[str, Any]
 Maker = Literal["claude-code", "codex"]
 NO_RESULT = "No result: the conversation was left before there was one."
 CLAUDE_ASIDE = ("<command-name>", "<command-message>", "<local-command", "<bash-", "Caveat: The messages below")
@@ -51,7 +43,7 @@ class Foreign:
         maker: whose it is.
         id: its id there.
         folder: where it took place; "" if the file does not say.
-        messages: the conversation; empty if the file has none.
+        messages: the conversation, as JSON; empty if the file has none.
         damaged: how many lines are no JSON.
     """
 
@@ -59,7 +51,7 @@ class Foreign:
     maker: Maker
     id: str = ""
     folder: str = ""
-    messages: list[ModelMessage] = field(default_factory=list[ModelMessage])
+    messages: list[Json] = field(default_factory=list[Json])
     damaged: int = 0
 
     @property
@@ -85,7 +77,7 @@ def read_foreign(path: Path) -> Foreign | None:
     with path.open(encoding="utf-8", errors="replace") as file:
         for text in file:
             try:
-                line: Any = json.loads(text) if text.strip() else None
+                line: Any = json.loads(text, parse_constant=str) if text.strip() else None
             except (ValueError, RecursionError):
                 damaged += 1
                 continue
@@ -105,64 +97,63 @@ class _Conversation:
     """Messages as they are put together: calls and results in pairs, neighbours of one side in one message."""
 
     def __init__(self) -> None:
-        self.messages: list[ModelMessage] = []
-        self._open: dict[str, ToolCallPart] = {}
+        self.messages: list[Json] = []
+        self._open: dict[str, str] = {}
+        """The calls without a result: id -> tool."""
 
-    def said(self, content: Sequence[str | BinaryContent], at: datetime) -> None:
+    def said(self, content: Sequence[str | Json], at: str) -> None:
         """The user said something."""
         if content:
+            self._close()
             only = content[0] if len(content) == 1 and isinstance(content[0], str) else [*content]
-            self._request(UserPromptPart(only, timestamp=at), at)
+            self._request({"part_kind": "user-prompt", "content": only, "timestamp": at}, at)
 
-    def answered(self, text: str, at: datetime, model: str) -> None:
+    def answered(self, text: str, at: str, model: str) -> None:
         """The model said something."""
         if text.strip():
-            self._response(TextPart(text), at, model)
+            self._response({"part_kind": "text", "content": text}, at, model)
 
-    def called(self, call_id: str, tool: str, args: Any, at: datetime, model: str) -> None:
+    def called(self, call_id: str, tool: str, args: Any, at: str, model: str) -> None:
         """The model called a tool. A second call with one id would have no result of its own."""
         if call_id and call_id not in self._open:
-            given = cast("str | dict[str, Any]", args if isinstance(args, str | dict) else {})
-            self._open[call_id] = call = ToolCallPart(tool or "unknown", given, call_id)
+            try:
+                given = as_text(args if isinstance(args, str | dict) else {})
+            except RecursionError:
+                given = {}
+            name = clean_name(tool or "unknown")
+            call = {"part_kind": "tool-call", "tool_name": name, "args": given, "tool_call_id": call_id}
             self._response(call, at, model)
+            self._open[call_id] = name
 
-    def returned(self, call_id: str, content: str, at: datetime, *, failed: bool = False) -> None:
+    def returned(self, call_id: str, content: str, at: str, *, failed: bool = False) -> None:
         """A tool returned. A result without its call is of a part that the file does not have."""
-        call = self._open.pop(call_id, None)
-        if call is not None:
-            outcome: Any = "failed" if failed else "success"
-            part = ToolReturnPart(call.tool_name, content, call_id, timestamp=at, outcome=outcome)
-            self._add(ModelRequest([part], timestamp=at))
+        name = self._open.pop(call_id, None)
+        if name is not None:
+            part: Json = {"part_kind": "tool-return", "tool_name": name, "content": content, "tool_call_id": call_id}
+            self._request({**part, "timestamp": at, "outcome": "failed" if failed else "success"}, at)
 
-    def end(self) -> list[ModelMessage]:
+    def end(self) -> list[Json]:
         """Close what is open; return the conversation, which begins with the user."""
         self._close()
-        first = next((n for n, message in enumerate(self.messages) if isinstance(message, ModelRequest)), None)
-        return [] if first is None else [clean_message(message) for message in self.messages[first:]]
+        first = next((n for n, message in enumerate(self.messages) if message["kind"] == "request"), None)
+        return [] if first is None else self.messages[first:]
 
-    def _request(self, part: UserPromptPart, at: datetime) -> None:
-        self._close()
-        self._add(ModelRequest([part], timestamp=at))
+    def _response(self, part: Json, at: str, model: str) -> None:
+        if self._open and not (self.messages and self.messages[-1]["kind"] == "response"):
+            self._close()
+        self._add(part, {"kind": "response", "timestamp": at, **({"model_name": model} if model else {})})
 
-    def _response(self, part: TextPart | ToolCallPart, at: datetime, model: str) -> None:
-        waiting = [call for call in self._open.values() if call is not part]
-        if waiting and not (self.messages and isinstance(self.messages[-1], ModelResponse)):
-            self._close(besides=part)
-        self._add(ModelResponse([part], timestamp=at, model_name=model or None))
+    def _request(self, part: Json, at: str) -> None:
+        self._add(part, {"kind": "request", "timestamp": at})
 
-    def _close(self, besides: object = None) -> None:
-        for call_id, call in [*self._open.items()]:
-            if call is not besides:
-                self.returned(call_id, NO_RESULT, datetime.now(UTC), failed=True)
+    def _close(self) -> None:
+        for call_id in [*self._open]:
+            self.returned(call_id, NO_RESULT, _time(None), failed=True)
 
-    def _add(self, message: ModelRequest | ModelResponse) -> None:
-        match self.messages[-1] if self.messages else None, message:
-            case ModelRequest() as last, ModelRequest(parts=asked):
-                last.parts = [*last.parts, *asked]
-            case ModelResponse() as last, ModelResponse(parts=said):
-                last.parts = [*last.parts, *said]
-            case _:
-                self.messages.append(message)
+    def _add(self, part: Json, message: Json) -> None:
+        if not self.messages or self.messages[-1]["kind"] != message["kind"]:
+            self.messages.append({**message, "parts": []})
+        self.messages[-1]["parts"].append(part)
 
 
 # -- Claude Code -------------------------------------------------------------------------------------------------------
@@ -216,7 +207,7 @@ def _claude_message(conversation: _Conversation, message: Mapping[str, Any], lin
                 args = block.get("input")
                 conversation.called(_text(block.get("id")), _text(block.get("name")), args, at, model)
         return
-    said: list[str | BinaryContent] = []
+    said: list[str | Json] = []
     for block in blocks:
         match block.get("type"):
             case "tool_result":
@@ -268,7 +259,7 @@ def _codex_item(conversation: _Conversation, item: Mapping[str, Any], at: dateti
     if kind == "message" and item.get("role") == "assistant":
         conversation.answered(_joined(item.get("content")), at, model)
     elif kind == "message" and item.get("role") == "user":
-        said: list[str | BinaryContent] = []
+        said: list[str | Json] = []
         for block in _blocks(item.get("content")):
             if (text := _text(block.get("text"))).strip() and not text.lstrip().startswith(CODEX_ASIDE):
                 said.append(text)
@@ -344,28 +335,29 @@ def _object(args: object) -> object:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {"text": args}
 
 
-def _picture(source: Mapping[str, Any]) -> list[BinaryContent]:
+def _picture(source: Mapping[str, Any]) -> list[Json]:
     return (
         _decoded(_text(source.get("data")), _text(source.get("media_type"))) if source.get("type") == "base64" else []
     )
 
 
-def _data_url(url: str) -> list[BinaryContent]:
+def _data_url(url: str) -> list[Json]:
     head, comma, data = url.partition(",")
     is_data = comma and head.startswith("data:") and head.endswith(";base64")
     return _decoded(data, head.removeprefix("data:").removesuffix(";base64")) if is_data else []
 
 
-def _decoded(data: str, media_type: str) -> list[BinaryContent]:
+def _decoded(data: str, media_type: str) -> list[Json]:
     try:
-        return [BinaryContent(base64.b64decode(data, validate=True), media_type=media_type or "image/png")]
+        base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return []
+    return [{"kind": "binary", "data": data, "media_type": media_type or "image/png"}]
 
 
-def _time(value: object) -> datetime:
+def _time(value: object) -> str:
     try:
         found = datetime.fromisoformat(_text(value))
     except ValueError:
-        return datetime.now(UTC)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+        found = datetime.now(UTC)
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat()

@@ -1,4 +1,4 @@
-"""Entries of a journal as the JSON that they are, for people who read them. It loads no Pydantic AI.
+"""Entries of a journal as the JSON that they are, for people who read or copy them. It loads no Pydantic AI.
 
 What continues a conversation validates it instead: `entries.py`, `fold.py`.
 """
@@ -6,14 +6,17 @@ What continues a conversation validates it instead: `entries.py`, `fold.py`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from deep_core.plugin_api import visible
 
+from .door.text import clean
 from .errors import MessageRefused, StoreError
-from .store import Entry, SessionInfo, Stored
+from .patches import apply_patch, make_patch
+from .store import Entry, NewEntry, SessionInfo, Stored
 
 __all__ = [
     "KEPT_PROMPT",
@@ -23,11 +26,14 @@ __all__ = [
     "Said",
     "args_of",
     "args_text",
+    "as_text",
+    "base_of",
     "check_version",
     "preview",
     "prompt_text",
     "read_plain",
     "read_said",
+    "said_by",
     "texts_of",
 ]
 
@@ -137,12 +143,17 @@ class Said:
     Attributes:
         info: the session.
         messages: the conversation, as JSON.
-        run: the last run, as JSON: `id`, `status`, `prompt`, `error`, `finish_reason`, `requests`; None before it.
+        run: the last run, as JSON: `id`, `status`, `prompt`, `began`, `error`, `finish_reason`, `requests`; None before
+            it.
+        slots: name -> what `SessionState.dump` wrote.
+        seq: the number of the last entry.
     """
 
     info: SessionInfo
     messages: list[Json] = field(default_factory=list[Json])
     run: dict[str, Any] | None = None
+    slots: dict[str, Any] = field(default_factory=dict[str, Any])
+    seq: int = 0
 
     @property
     def lines(self) -> Iterator[tuple[str, str]]:
@@ -166,32 +177,53 @@ class Said:
 
     def apply(self, entry: Entry) -> None:
         """Take up the next entry, as `Fold.apply` does."""
-        run = self.run
+        run, self.seq = self.run, entry.seq
         if entry.kind == "run_started":
             data = read_plain(entry)
             if run is not None and run["id"] == entry.run_id:
                 run |= {"status": "running", "error": None}
                 return
-            self._keep_prompt()
-            self.run = {"id": entry.run_id or "", "status": "running", "prompt": data.get("prompt")}
+            self.keep_prompt()
+            began = data.get("began", entry.at)
+            self.run = {"id": entry.run_id or "", "status": "running", "prompt": data.get("prompt"), "began": began}
         elif entry.kind == "messages":
             data = read_plain(entry)
             if data["path"] == "":
-                self.messages[data["at"] :] = data["messages"]
+                del self.messages[data["at"] :]
+                self._add(data)
                 if run is not None and any(message["kind"] == "response" for message in data["messages"]):
                     run["requests"] = None
         elif entry.kind == "base":
             data = read_plain(entry)
-            self.messages, self.run = [*data["messages"]], data.get("run")
+            self.messages, self.slots, self.run = [], {}, data.get("run")
+            self._add(data)
+        elif entry.kind == "slots":
+            self._patch(read_plain(entry)["slots"])
         elif run is not None and entry.kind == "paused":
             run |= {"status": "paused", "requests": read_plain(entry)["requests"]}
         elif run is not None and entry.kind == "run_ended":
             data = read_plain(entry)
             run |= {"error": None, "finish_reason": None, **data, "requests": None}
-            self._keep_prompt()
+            self.keep_prompt()
+
+    def _add(self, data: Json) -> None:
+        same, last = set(data["same"]), _last_instructions(self.messages)
+        for index, message in enumerate(data["messages"]):
+            if index in same:
+                message["instructions"] = last
+            last = message.get("instructions", last)
+            self.messages.append(message)
+        self._patch(data["slots"])
+
+    def _patch(self, slots: Json) -> None:
+        for name, patch in slots.items():
+            if patch is None:
+                self.slots.pop(name, None)
+            else:
+                self.slots[name] = apply_patch(self.slots.get(name), patch)
 
     def end(self, tail: bytes | None) -> None:
-        """Take up what the ledger has of the last batch of tools, and the message that no model has answered."""
+        """Take up what the ledger has of the last batch of tools."""
         if tail is not None:
             at = len(self.messages)
             while at and KEPT_PROMPT in (self.messages[at - 1].get("metadata") or {}):
@@ -199,9 +231,9 @@ class Said:
             self.messages[at:at] = json.loads(tail)
             if self.run is not None:
                 self.run["requests"] = None
-        self._keep_prompt()
 
-    def _keep_prompt(self) -> None:
+    def keep_prompt(self) -> None:
+        """Let the message of the last run stay, as `Fold.keep_prompt` does."""
         run = self.run
         if run is None or run.get("status") == "completed" or not run.get("prompt"):
             return
@@ -210,25 +242,67 @@ class Said:
             return
         if any((each.get("run_id") or "").partition("~")[0] == run["id"] for each in self.messages[-2:]):
             return
-        prompt = {"part_kind": "user-prompt", "content": run["prompt"]}
-        kept = {"kind": "request", "parts": [prompt], "run_id": run["id"], "metadata": {KEPT_PROMPT: True}}
-        self.messages.append(kept)
+        at = datetime.fromtimestamp(run.get("began", 0.0), UTC).isoformat()
+        prompt = {"part_kind": "user-prompt", "content": run["prompt"], "timestamp": at}
+        kept = {"kind": "request", "parts": [prompt], "timestamp": at, "run_id": run["id"]}
+        self.messages.append({**kept, "metadata": {KEPT_PROMPT: True}})
 
 
 def read_said(stored: Stored) -> Said:
-    """Return what a store loaded, for people.
+    """Return what a store loaded.
 
     Raises:
         StoreError: an entry cannot be read.
     """
-    said = Said(stored.info)
-    for entry in stored.entries:
+    said = said_by(stored.info, stored.entries)
+    said.end(stored.ledger.get(TAIL))
+    return said
+
+
+def said_by(info: SessionInfo, entries: Iterable[Entry]) -> Said:
+    """Return what entries lead to, without the unfinished step.
+
+    Raises:
+        StoreError: an entry cannot be read.
+    """
+    said = Said(info)
+    for entry in entries:
         try:
             said.apply(entry)
         except (KeyError, TypeError) as error:
             raise StoreError(f"entry {entry.seq} ({entry.kind}) cannot be read: {error!r}") from error
-    said.end(stored.ledger.get(TAIL))
     return said
+
+
+def _last_instructions(messages: Sequence[Json]) -> str | None:
+    return next((text for each in reversed(messages) if (text := each.get("instructions")) is not None), None)
+
+
+def base_of(messages: Iterable[Json], slots: Json, *, run: Json | None = None, source: Json | None = None) -> NewEntry:
+    """Return a `base` entry, as `journal.base_entry` does, of messages and a run that are JSON."""
+    last, written, same = None, list[Json](), list[int]()
+    for index, message in enumerate(messages):
+        if (instructions := message.get("instructions")) is not None and instructions == last:
+            same.append(index)
+            message = {key: value for key, value in message.items() if key != "instructions"}
+        last = last if instructions is None else instructions
+        written.append(message)
+    whole = {name: make_patch(None, stored) for name, stored in slots.items()}
+    more = {} if source is None else {"source": source}
+    data = {"path": "", "at": 0, "same": same, "slots": whole, "usage": {}, "run": run, **more, "messages": written}
+    text = json.dumps(as_text(data), ensure_ascii=False, separators=(",", ":"))
+    return NewEntry("base", text.encode(), None, VERSION, base=True)
+
+
+def as_text(value: Any) -> Any:
+    """Return a plain value with U+FFFD for each half of a surrogate pair, and each NUL, in it."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {as_text(key): as_text(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [as_text(inner) for inner in cast("Sequence[Any]", value)]
+    return value
 
 
 def args_of(call: Json) -> Json:
