@@ -21,9 +21,10 @@ from pydantic_ai import Agent, Tool, UsageLimits
 from pydantic_ai.exceptions import UsageLimitExceeded
 from pydantic_ai.tools import ToolDefinition
 
+from plugins.sessions.tests.dialects import LLAMA_CPP
 from plugins.trials.tests.test_cassettes import RECORDED
 from plugins.trials.tests.test_commands import deep
-from tests.lab import SMALL, interval, llama, real
+from tests.lab import SMALL, exchanges, interval, llama, real
 
 pytestmark = real
 CITIES = (
@@ -89,6 +90,23 @@ async def model(address: str) -> AsyncIterator[ServedModel]:
 async def test_the_server_says_what_it_is(model: ServedModel) -> None:
     facts = model.facts
     assert (facts.server.kind, facts.window, facts.has_tools) == ("llama.cpp", WINDOW, False)
+
+
+def test_what_others_tests_replay_is_what_the_server_answers(address: str) -> None:
+    """With DEEP_RECORD=1 the exchanges are recorded again."""
+    made = exchanges(address)
+    if os.environ.get("DEEP_RECORD"):
+        LLAMA_CPP.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    assert shape(json.loads(LLAMA_CPP.read_text(encoding="utf-8"))) == shape(made)
+
+
+def shape(value: Any) -> Any:
+    """The keys and types of JSON; of a list, those of its first and last item."""
+    if isinstance(value, dict):
+        return {key: shape(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [shape(item) for item in (value[:1] + value[-1:])]
+    return "number" if isinstance(value, int | float) else type(value).__name__
 
 
 @pytest.mark.parametrize(("constrain", "least"), [("always", 0.6), ("never", 0.0)])

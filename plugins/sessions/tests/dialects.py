@@ -1,4 +1,7 @@
-"""Twelve servers that are nearly OpenAI, as they answered in the version named, and fifteen quirks of such servers."""
+"""Twelve servers that are nearly OpenAI, in the version named, and fifteen quirks of such servers.
+
+llama.cpp is recorded (tests/test_real_models.py compares it with the server); the others are written by hand.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, NamedTuple
 
 Body = dict[str, Any]
@@ -16,11 +20,12 @@ class Dialect(NamedTuple):
     """A server's exchanges.
 
     Attributes:
-        version: that was recorded.
+        version: that answers so.
         models: what a GET answers, by its path.
         whole: what stands around a whole reply.
         chunk: what stands around a piece of one.
         kind: what it is recognized as, with nothing known but its address.
+        has_tools: what it says about tools.
     """
 
     version: str
@@ -28,6 +33,7 @@ class Dialect(NamedTuple):
     whole: Body
     chunk: Body
     kind: str
+    has_tools: bool | None = None
 
 
 def _models(owner: str | None, **more: Any) -> Body:
@@ -35,6 +41,9 @@ def _models(owner: str | None, **more: Any) -> Body:
     return {"object": "list", "data": [{"id": "m", "object": "model", "created": 1_770_000_000, **owned, **more}]}
 
 
+LLAMA_CPP = Path(__file__).parent / "llama_cpp.json"
+REAL: Body = json.loads(LLAMA_CPP.read_text(encoding="utf-8"))
+"""Exchanges with a real server: see `tests.lab.exchanges`."""
 HEAD: Body = {"id": "chatcmpl-1", "created": 1_770_000_000, "model": "m"}
 WHOLE: Body = {**HEAD, "object": "chat.completion"}
 CHUNK: Body = {**HEAD, "object": "chat.completion.chunk"}
@@ -46,13 +55,7 @@ DIALECTS: Mapping[str, Dialect] = {
         CHUNK,
         "vllm",
     ),
-    "llama.cpp": Dialect(
-        "b7030",
-        {"/v1/models": _models("llamacpp", meta={"n_ctx": 8192}), "/props": {"chat_template_caps": {}}},
-        {**WHOLE, "timings": {"prompt_n": 1}, "system_fingerprint": "b7030", "__verbose": {}},
-        {**CHUNK, "system_fingerprint": "b7030"},
-        "llama.cpp",
-    ),
+    "llama.cpp": Dialect(REAL["version"], REAL["get"], REAL["whole"], REAL["chunks"][0], "llama.cpp", has_tools=False),
     "ollama": Dialect(
         "0.12.11",
         {"/v1/models": _models("library"), "/api/ps": {"models": [{"name": "m", "context_length": 4096}]}},

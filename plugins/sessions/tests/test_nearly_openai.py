@@ -21,7 +21,7 @@ from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
 
 from deep_core import Kernel, create_default_deps
-from plugins.sessions.tests.dialects import DIALECTS, QUIRKS, Answer, Body, Dialect, Quirk, chunks, serving, whole
+from plugins.sessions.tests.dialects import DIALECTS, QUIRKS, REAL, Answer, Body, Dialect, Quirk, chunks, serving, whole
 from tests.drawn import examples, sample
 
 pytestmark = pytest.mark.anyio
@@ -88,7 +88,19 @@ async def test_a_server_says_what_it_is(dialect: str) -> None:
         facts = await find_facts(ServedModel("m", url, "none", None))
     assert facts is not None
     assert facts.server.kind == DIALECTS[dialect].kind
-    assert facts.has_tools is not False
+    assert facts.has_tools is DIALECTS[dialect].has_tools
+
+
+@either
+async def test_a_recorded_exchange_with_a_real_server_is_read(streamed: bool) -> None:
+    with serving(lambda body, _: Answer(REAL["chunks"] if body.get("stream") else REAL["whole"])) as url:
+        _, result = await ran(ServedModel("m", url, "none", None), streamed)
+    assert result.output == REAL["whole"]["choices"][0]["message"]["content"]
+    usage = REAL["whole"]["usage"]
+    assert (result.usage.input_tokens, result.usage.output_tokens) == (
+        usage["prompt_tokens"],
+        usage["completion_tokens"],
+    )
 
 
 @either
