@@ -1,4 +1,4 @@
-"""Twenty servers that people use, from npm and PyPI: each lists, is called and ends, and providers take its schemas."""
+"""Servers that people use, from npm and PyPI: each lists, is called and ends, and providers take its schemas."""
 
 from __future__ import annotations
 
@@ -78,6 +78,8 @@ REAL = {
     "notion": Real("@notionhq/notion-mcp-server@2.5.2", "notion-mcp-server", env=("NOTION_TOKEN=none",)),
     "context7": Real("@upstash/context7-mcp@4.1.1", "context7-mcp"),
     "playwright": Real("@playwright/mcp@0.0.83", "playwright-mcp"),
+    "gitlabs": Real("@zereight/mcp-gitlab@2.1.64", "mcp-gitlab", env=("GITLAB_PERSONAL_ACCESS_TOKEN=none",)),
+    "devtools": Real("chrome-devtools-mcp@1.11.0", "chrome-devtools-mcp", ("--no-usage-statistics",)),
     "time": Real(
         "mcp-server-time==2026.10.19",
         "mcp-server-time",
@@ -93,6 +95,18 @@ REAL = {
         ("git_status", {"repo_path": "{repository}"}),
     ),
     "fetch": Real("mcp-server-fetch==2026.10.24", "mcp-server-fetch"),
+    "word": Real(
+        "office-word-mcp-server==1.1.11",
+        "word_mcp_server",
+        call=("list_available_documents", {"directory": "{folder}"}),
+    ),
+    "excel": Real(
+        "excel-mcp-server==2.2.2",
+        "excel-mcp-server",
+        ("stdio",),
+        (),
+        ("create_workbook", {"filepath": "{folder}/a.xlsx"}),
+    ),
     "sqlite": Real(
         "mcp-server-sqlite==2025.4.25", "mcp-server-sqlite", ("--db-path", "{folder}/data"), (), ("list_tables", {})
     ),
@@ -176,6 +190,7 @@ async def test_real_servers_list_are_called_end_and_suit_providers(
     assert [result for result in results if not result.startswith("success: ")] == []
 
     print(f"\n{len(REAL)} servers, {len(tools)} tools")
+    assert len(tools) >= 400
     faults: list[BaseException] = []
     offered = [
         ToolDefinition(name=t.name, parameters_json_schema=t.parameters_json_schema, description=t.description)
