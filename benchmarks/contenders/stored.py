@@ -1,4 +1,4 @@
-"""Ours, with every session in one SQLite file."""
+"""Ours, with every session in one SQLite file; and the same agent, whose sessions nobody stores."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from deep_sessions.stores.sqlite import SqliteStore
 from pydantic_ai import Agent
 from pydantic_ai.models import Model
 
-from benchmarks.contenders.ours import kernel
+from benchmarks.contenders.ours import kernel, session
 from benchmarks.contenders.pydantic_ai_contender import PROMPT, UNLIMITED, PydanticAIContender
 from benchmarks.scripted import work_model
 
-__all__ = ["CONTENDER", "make_runner"]
+__all__ = ["CONTENDER", "WITHOUT", "make_runner"]
 
 STORE = SqliteStore(Path(tempfile.mkdtemp()) / "sessions.db")
 """In the child's temporary folder, which `measure.scratch` removes."""
@@ -49,3 +49,5 @@ class StoredContender(PydanticAIContender):
 
 
 CONTENDER = StoredContender(build, lambda root: None)
+WITHOUT = PydanticAIContender(kernel("sessions").create_agent, session)
+"""It has what the plugin does for every agent: the retries of a request, and the door."""

@@ -15,22 +15,23 @@ from benchmarks.rows.turn import SLICE
 
 __all__ = ["child", "measure"]
 
-STORED = Contender("ours, stored", "stored", floor="ours")
+WITHOUT = Contender("without a store", "stored:WITHOUT")
+STORED = Contender("ours", "stored", floor=WITHOUT.name)
 TURNS, ROUNDS, SETS = 50, 7, 3
 LONG = 400
 MESSAGES = 1_000
 
 
 def measure(bench: Bench) -> list[Figure]:
-    """Measure a turn beside ours without a store; the rest beside fixed goals."""
+    """Measure a turn beside the same agent's without a store; the rest beside fixed goals."""
     if len(bench.ours) > 1:
         return []
-    contenders = [*bench.ours, STORED]
-    taken = lockstep(contenders, "turn", bench.rounds(ROUNDS), TURNS // SLICE, sets=SETS, turns=TURNS)
-    renamed = [{"without a store": each["ours"], "ours": each[STORED.name]} for each in only(taken, "cpu")]
+    taken = lockstep([WITHOUT, STORED], "turn", bench.rounds(ROUNDS), TURNS // SLICE, sets=SETS, turns=TURNS)
     goal = Goal(1.15, of="ratio", gate=True, margin=NOISE)
-    turn = bench.figure(f"a stored turn, {TURNS} turns", "ms CPU", renamed, goal, floor="without a store", table=False)
-    rest = lockstep([Contender("ours", "stored")], "stored", bench.rounds(3), 1)
+    turn = bench.figure(
+        f"a stored turn, {TURNS} turns", "ms CPU", only(taken, "cpu"), goal, floor=WITHOUT.name, table=False
+    )
+    rest = lockstep([STORED], "stored", bench.rounds(3), 1)
     goals = {
         "stored bytes, ratio to the messages, 400 turns": ("", Goal(1.2, gate=True), 2),
         "resume at 1,000 messages": ("ms CPU", Goal(100, gate=True), 1),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from operator import eq, is_
 from typing import Any, Literal, Protocol
 
 from pydantic_ai.exceptions import UserError
@@ -20,7 +21,7 @@ from .entries import dump_messages, labels_of_mail, messages_entry, read_prompt,
 from .errors import AgentError, StoreError
 from .fold import RUN, Fold, History, Run, is_below, key_of_response
 from .ledger_rows import EffectRow, tail_key, write_row
-from .patches import make_patch
+from .patches import common_start, make_patch
 from .plain import STEER
 from .slot import ASIDE, CALL
 from .store import Commit, Entry, Lease, Mail, NewEntry, SessionStatus, SessionStore
@@ -450,12 +451,7 @@ def _common(history: History, now: Sequence[ModelMessage]) -> int:
 
     The messages of a run keep their identity. Those of a run that continues a loaded history are equal at first.
     """
-    count = 0
-    for old, new in zip(history.messages, now, strict=False):
-        if old is not new and (history.joined or old != new):
-            break
-        count += 1
-    return count
+    return common_start(history.messages, now, is_ if history.joined else eq)
 
 
 def _without_none(slots: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from operator import eq, indexOf
 from typing import Any, cast
 
-__all__ = ["apply_patch", "make_patch"]
+__all__ = ["apply_patch", "common_start", "make_patch"]
+
+
+def common_start(old: Sequence[Any], new: Sequence[Any], same: Callable[[Any, Any], bool] = eq) -> int:
+    """Return how many items at the start of two lists are the same."""
+    # Without a step of Python for each: a long conversation is compared at every request.
+    try:
+        return indexOf(map(same, old, new), False)
+    except ValueError:
+        return min(len(old), len(new))
 
 
 def make_patch(old: Any, new: Any) -> dict[str, Any]:
@@ -18,15 +28,16 @@ def make_patch(old: Any, new: Any) -> dict[str, Any]:
         return {}
     if isinstance(old, dict) and isinstance(new, dict):
         before, after = cast("dict[str, Any]", old), cast("dict[str, Any]", new)
-        changed = [key for key, value in after.items() if before.get(key, _NOTHING) != value]
+        # Most values are the same object as before, and `!=` would look into each of them.
+        changed = [
+            key for key, value in after.items() if (was := before.get(key, _NOTHING)) is not value and was != value
+        ]
         keys = {key: make_patch(before.get(key, _NOTHING), after[key]) for key in changed}
         gone = [key for key in before if key not in after]
         return {**({"keys": keys} if keys else {}), **({"gone": gone} if gone else {})}
     if isinstance(old, list) and isinstance(new, list):
         earlier, later = cast("list[Any]", old), cast("list[Any]", new)
-        pairs = enumerate(zip(earlier, later, strict=False))
-        keep = next((at for at, (one, other) in pairs if one != other), min(len(earlier), len(later)))
-        if keep:
+        if keep := common_start(earlier, later):
             return {"keep": keep, "items": later[keep:]}
     return {"value": new}
 

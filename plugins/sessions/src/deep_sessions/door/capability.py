@@ -14,6 +14,7 @@ from pydantic_ai.tools import RunContext, ToolDefinition
 
 from deep_core import DeepAgentDeps
 
+from ..patches import common_start
 from .plain import has_null, is_plain, passed_result
 from .slot import PASSED, Passed
 from .text import clean
@@ -107,9 +108,7 @@ def _cleaned(
     done: dict[int, ModelMessage],
     noted: Passed,
 ) -> list[ModelMessage]:
-    known_ones = min(len(messages), len(passed))
-    # Without a Python call for each message: what is old costs nothing at each request.
-    same = next((at for at, is_same in enumerate(map(is_, messages, passed)) if not is_same), known_ones)
+    same = common_start(messages, passed, is_)  # what is old costs nothing at each request
     out = [*messages[:same]]
     for message in messages[same:]:
         if id(message) not in done:
