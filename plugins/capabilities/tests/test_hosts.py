@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -11,8 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from deep_capabilities import named_capabilities
+from pydantic_ai.exceptions import UserError
 
 from deep_core import Kernel, create_default_deps
 from tests.plugins_by_hand import pending, returns, run, scripted
@@ -266,3 +269,70 @@ def test_a_plugin_of_llm_that_does_not_load_costs_itself() -> None:
 )
 def test_a_plugin_of_llm_that_cannot_be_used_says_why(entry: dict[str, Any], says: str) -> None:
     assert says in reason_of(entry)
+
+
+# -- models of llm -----------------------------------------------------------------------------------------------------
+
+models = pytest.mark.skipif(find_spec("llm_echo") is None, reason="make test-hosts: needs llm-echo and llm-markov")
+
+
+@pytest.fixture
+def kernel() -> Iterator[Kernel]:
+    with Kernel(plugins=[named_capabilities], discover=False) as kernel:
+        yield kernel
+
+
+@models
+def test_a_model_of_llm_answers_and_calls_tools_under_the_policy(kernel: Kernel) -> None:
+    def double(number: int) -> int:
+        """Double a number."""
+        return 2 * number
+
+    agent = kernel.create_agent(
+        "llm:llm-echo:echo", tools=[double], instructions="Be brief.", interrupt_on="name:double"
+    )
+    deps = create_default_deps(kernel=kernel)
+    ask = json.dumps({"prompt": "hello", "tool_calls": [{"name": "double", "arguments": {"number": 21}}]})
+    asked = run(agent, ask, deps)
+    assert [call.args for call in pending(asked).approvals] == [{"number": 21}]
+    results = pending(asked).build_results(approve_all=True)
+    history = asked.all_messages()
+    done = run(agent, None, deps, message_history=history, deferred_tool_results=results)
+    said = json.loads(done.output)
+    assert said["tool_results"][0]["output"] == "42"
+    assert "Be brief." in said["system"]
+    assert done.usage.input_tokens > 0
+
+
+@models
+def test_a_model_of_llm_streams_or_comes_whole(kernel: Kernel) -> None:
+    async def pieces(model: str) -> list[str]:
+        agent = kernel.create_agent(model)
+        async with agent.run_stream("one two one two", deps=create_default_deps(kernel=kernel)) as stream:
+            return [piece async for piece in stream.stream_text(delta=True, debounce_by=None)]
+
+    assert json.loads("".join(anyio.run(pieces, "llm:llm-echo:echo")))["stream"] is True
+    assert len(anyio.run(pieces, "llm:llm-markov")) >= 1
+
+
+@models
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("llm:llm-echo", "no model ''. It has echo, echo-needs-key."),
+        ("llm:llm-echo:ecko", "no model 'ecko'. Did you mean 'echo'?"),
+        ("llm:llm-ecko", "llm has no plugin 'llm-ecko'. Did you mean 'llm-echo'?"),
+        ("llm:acme", "pip install llm acme"),
+        ("llm:llm-echo:echo-needs-key", "llm keys set"),
+    ],
+)
+def test_a_model_of_llm_that_is_none_says_what_to_type(
+    kernel: Kernel, name: str, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(UserError) as error:
+        run(kernel.create_agent(name), "hello", create_default_deps(kernel=kernel))
+    assert told in f"{error.value} {caplog.text}"
+
+
+def test_only_ids_of_llm_are_asked_about() -> None:
+    assert named_capabilities.deep_resolve_model("openai:gpt-5") is None
