@@ -21,7 +21,9 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def run(agent_section: dict[str, Any], folder: Path, *calls: ToolCallPart) -> tuple[list[AgentInfo], Any]:
+async def run(
+    agent_section: dict[str, Any], folder: Path, *calls: ToolCallPart, **parameters: Any
+) -> tuple[list[AgentInfo], Any]:
     """Run with a model that makes the calls, one a turn; give what each request offered, and the result."""
     seen: list[AgentInfo] = []
 
@@ -32,7 +34,7 @@ async def run(agent_section: dict[str, Any], folder: Path, *calls: ToolCallPart)
 
     config = {"agent": agent_section, "plugins": {"backends": {"options": {"root": str(folder)}}}}
     with Kernel(config=config) as kernel:
-        agent = kernel.create_agent(FunctionModel(answer), backend="local", interrupt_on=False)
+        agent = kernel.create_agent(FunctionModel(answer), backend="local", interrupt_on=False, **parameters)
         result = await agent.run("go", deps=create_default_deps(kernel=kernel))
     return seen, result
 
@@ -53,6 +55,18 @@ async def test_profile_small_offers_four_tools_in_less_than_600_tokens(
     assert tokens(small[0]) < 600 < tokens(whole[0])
     assert (small[0].model_settings or {}).get("parallel_tool_calls") is False
     assert len(whole[0].function_tools) > 4
+
+
+async def test_profile_small_offers_the_tools_of_the_application(tmp_path: Path) -> None:
+    def get_tide(port: str) -> str:
+        """Return the tide of a port."""
+        return "low"
+
+    seen, result = await run(
+        {"profile": "small"}, tmp_path, ToolCallPart("get_tide", {"port": "Brest"}), tools=[get_tide]
+    )
+    assert sorted(tool.name for tool in seen[0].function_tools) == sorted([*FOUR, "get_tide"])
+    assert "low" in str(result.all_messages())
 
 
 async def test_the_small_profile_cuts_a_long_result_and_says_so(

@@ -65,6 +65,16 @@ def test_every_cell_opens_a_conversation(tmp_path: Path) -> None:
     assert "deep sessions show" in page
 
 
+def test_scores_that_all_tasks_share_are_counted() -> None:
+    rows = [
+        row("a", scores={"utility": True, "resisted": False}, passed=False),
+        row("b", scores={"utility": True}),
+        row("c", scores={"utility": False, "resisted": True}, passed=False),
+    ]
+    assert "deep · m: utility 2 of 3, resisted 1 of 2" in as_text(rows)
+    assert not [line for line in as_text([row("a", scores={"x": True}), row("b", scores={"y": True})]) if "x 1" in line]
+
+
 def test_the_same_run_in_words(tmp_path: Path) -> None:
     rows = rows_in(tmp_path)
     text = "\n".join(as_text(rows))

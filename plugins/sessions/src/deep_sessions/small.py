@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_ai.capabilities import AbstractCapability
 
+from deep_core import tool_facts
+
 if TYPE_CHECKING:
     from pydantic_ai.messages import InstructionPart, ToolCallPart
     from pydantic_ai.models import ModelRequestContext
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SmallProfile"]
 
 TOOLS: Final = ("read_file", "write_file", "edit_file", "execute")
-"""What is offered, as far as the agent has it: with these, a model can do all work on files."""
+"""What is offered of plugins, as far as the agent has it: with these, a model can do all work on files."""
 SECTIONS: Final = 600
 """Characters of plugins' prompt sections; a section that does not fit is left out. The application's own is kept."""
 RESULT: Final = 3_000
@@ -26,7 +28,7 @@ CUT: Final = "\n[… {left:,} more characters: read less at once]"
 
 
 class SmallProfile(AbstractCapability[Any]):
-    """Offers four tools, one call at a time, with results that fit."""
+    """Offers four tools and the application's own, one call at a time, with results that fit."""
 
     id = "deep.sessions.small"
     shares_context = True
@@ -41,8 +43,8 @@ class SmallProfile(AbstractCapability[Any]):
         return {"parallel_tool_calls": False}
 
     async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
-        """Leave out all tools but four."""
-        return [tool for tool in tool_defs if tool.name in TOOLS]
+        """Leave out all tools of plugins but four."""
+        return [tool for tool in tool_defs if tool.name in TOOLS or tool_facts(tool).plugin == "app"]
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext

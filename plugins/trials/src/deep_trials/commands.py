@@ -78,7 +78,7 @@ def evaluate() -> None:
 
 @evaluate.command("suites")
 def suites() -> None:
-    """List the suites that plugins bring, and calls, whose data another package has."""
+    """List the suites that plugins bring, and those whose tasks other packages have."""
     from .finding import suite_lines
 
     with _failures(), Kernel() as kernel:
@@ -101,8 +101,9 @@ def suites() -> None:
 def run(ctx: click.Context, suite_name: str, **options: Any) -> None:
     """Run the tasks of SUITE, and show how many each agent solves.
 
-    SUITE is a name, a folder, a file of BFCL's single-turn entries, or a dataset of pydantic-evals (YAML or JSON). The
-    suite calls has four files of BFCL, of an installed package: pip install --no-deps bfcl-eval.
+    SUITE is a name, a folder, a file of BFCL's single-turn entries, or a dataset of pydantic-evals (YAML or JSON)
+    with its Equals, EqualsExpected, Contains, IsInstance and MaxDuration. Other packages have the tasks of calls,
+    injection and dialogue: deep eval suites says what to install.
 
     A trial is a process with a workspace, a home and a session of its own. Calls that ask are denied unless the task
     approves them. Killed or stopped, the same command with --out goes on with what is left.

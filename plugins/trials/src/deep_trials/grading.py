@@ -53,7 +53,9 @@ async def grade(task: Task, workspace: Path, answer: str, calls: Sequence[Mappin
         is_check = "check.py" in task.tests
         ended = await run_alone(
             _check(place) if is_check else ["sh", str(place / "tests" / "test.sh")],
-            view=View([place / name for name in ("workspace", "home", "tmp")], readable=[place], network=False),
+            view=View(
+                [place / name for name in ("workspace", "home", "tmp")], readable=[place, *_reads(task)], network=False
+            ),
             cwd=place / ("home" if is_check else "workspace"),
             env=_environment(place),
             stdin=b"",
@@ -72,6 +74,10 @@ async def grade(task: Task, workspace: Path, answer: str, calls: Sequence[Mappin
         return read_scores(said["scores"], said["note"])
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _reads(task: Task) -> list[Path]:
+    return [] if task.server is None else [*map(Path, task.server.reads)]
 
 
 def new_folder(prefix: str) -> Path:

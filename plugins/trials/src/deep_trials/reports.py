@@ -89,12 +89,28 @@ def as_text(rows: Sequence[Row]) -> list[str]:
     found = summaries(rows)
     suite, tasks = rows[0].suite, len({row.task for row in rows})
     lines = [f"{suite}: {tasks} tasks, {len(rows)} trials", "", *table(*columns(found)), "", LEGEND]
+    if parts := scores(rows):
+        lines += ["", *parts]
     if bad := failed(rows):
         lines += ["", "not solved:", *bad]
     if lost := [row for row in rows if not row.counts]:
         lines += ["", f"{len(lost)} trials say nothing about the agent: the harness or the provider failed"]
     if said := verdicts(rows):
         lines += ["", *said]
+    return lines
+
+
+def scores(rows: Sequence[Row]) -> list[str]:
+    """Return a line for each contender of a suite whose tasks have the same several scores: how often each holds."""
+    counted = [row for row in rows if row.scores]
+    named = [*dict.fromkeys(name for row in counted for name, value in row.scores.items() if isinstance(value, bool))]
+    shared = {name for name in named if sum(name in row.scores for row in counted) > len(counted) / 2}
+    if len(named) < 2 or shared != {*named}:
+        return []
+    lines: list[str] = []
+    for who, theirs in by_contender(counted).items():
+        held = ((name, [bool(row.scores[name]) for row in theirs if name in row.scores]) for name in named)
+        lines.append(f"{who}: {', '.join(f'{name} {sum(each)} of {len(each)}' for name, each in held if each)}")
     return lines
 
 

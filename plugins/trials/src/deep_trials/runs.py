@@ -12,7 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -292,13 +292,18 @@ async def _run_process(job: Job, folder: Path, place: Path, usd: float | None) -
         "seconds": seconds,
         "tape": job.tape,
         "functions": [*task.functions],
+        "server": None if task.server is None else asdict(task.server),
+        "turns": [*task.turns],
     }
-    hidden = [folder, *dict.fromkeys(each.folder.resolve() for each in job.suite.tasks)]
+    # A server needs its package, and the agent has no tool but the server's.
+    hidden = [folder, *dict.fromkeys(each.folder.resolve() for each in job.suite.tasks if each.server is None)]
     argv = [sys.executable, "-P", "-m", "deep_trials.trial_process", "{fd}"]
     readable = [Path.cwd()] if ":" in contender.agent else []
     if contender.python:
         argv = [contender.python, "-P", str(PROCESS), "{fd}", contender.agent]
         readable = [Path(contender.python).parents[1], PROCESS.parent]
+    if task.server is not None:
+        readable += map(Path, task.server.reads)
     return await run_alone(
         argv,
         view=View(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
-    from pydantic_ai.tools import DeferredToolResults
-    from pydantic_ai.toolsets import AbstractToolset
+    from pydantic_ai.tools import DeferredToolResults, Tool
     from pydantic_ai.usage import RunUsage
     from pydantic_ai.workspaces import WorkspaceBackend
 
     from deep_core import AgentConfig
 
+    from .servers import Talk
 
 __all__ = ["Finished", "Place", "Subject", "find_subject", "run_subject"]
 
@@ -56,7 +57,9 @@ class Place:
         usd: US dollars that are left of the budget; None without one.
         seconds: its time.
         tape: what records the models' answers, or plays recorded ones.
-        functions: the only tools that are offered; the first calls of them end the run.
+        functions: the only tools that are offered; the first calls of them end the run, if nothing runs them.
+        talk: what runs the functions.
+        turns: what the user says after the instruction, one after the other.
     """
 
     workspace: Path
@@ -72,6 +75,13 @@ class Place:
     seconds: float = 600.0
     tape: Recorder | Player | None = None
     functions: Sequence[Mapping[str, Any]] = ()
+    talk: Talk | None = None
+    turns: Sequence[str] = ()
+
+    @property
+    def ends_with_calls(self) -> bool:
+        """Whether nobody answers the calls of functions."""
+        return bool(self.functions) and self.talk is None
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,7 @@ class Finished:
     """How a run ended.
 
     Attributes:
-        answer: the agent's last words.
+        answer: the agent's last words, of each turn.
         error: what ended it early.
         usage: of the run, subagents included.
         messages: the conversation.
@@ -139,6 +149,8 @@ async def run_subject(subject: object | None, place: Place, heard: Callable[[int
         made: Any = makes(place) if inspect.signature(makes).parameters else makes()
         subject = await cast("Awaitable[object]", made) if inspect.isawaitable(made) else cast("object", made)
     if isinstance(subject, DeepAgent):
+        if place.functions:
+            raise AgentNotFound("--agent: a DeepAgent has its tools already; name a function that makes one, or deep")
         with _taped(subject.runner.agent, place):
             result = await _played(subject, place)
         return await _finished(subject, place, result)
@@ -148,10 +160,10 @@ async def run_subject(subject: object | None, place: Place, heard: Callable[[int
 
 
 class Listener:
-    """A plugin that hears each answer, offers a task's functions, and tapes the agent's models."""
+    """A plugin that hears each answer, and tapes the agent's models."""
 
     def __init__(self, heard: Callable[[int, int], None], place: Place) -> None:
-        self._heard, self._tape, self._functions = heard, place.tape, place.functions
+        self._heard, self._tape = heard, place.tape
         self._models: dict[str, Model[Any]] = {}
         self.kernel: Kernel | None = None
 
@@ -171,11 +183,6 @@ class Listener:
         others = [plugin for plugin in kernel.active if plugin != "listener"]
         found = kernel.caller.first("deep_resolve_model", {"model_id": model_id, "config": config}, among=others)
         return found or (config and config.model.served(model_id)) or infer_model(model_id)
-
-    @hookimpl
-    def deep_toolsets(self, context: object) -> list[AbstractToolset[Any]]:
-        """Offer the functions of a task."""
-        return [toolset_of(self._functions)] if self._functions else []
 
     @hookimpl(tryfirst=True)
     def deep_capabilities(self, context: object) -> list[AbstractCapability[Any]]:
@@ -200,6 +207,8 @@ async def _run_own(place: Place, heard: Callable[[int, int], None]) -> Finished:
 
     config = dict(place.config)
     config["agent"] = _limited(cast("Mapping[str, Any]", config.get("agent", {})), place)
+    if place.functions:
+        config["plugins"] = _yielding(config, place)
     listener = Listener(heard, place)
     kernel = Kernel(
         plugins=[listener],
@@ -211,13 +220,26 @@ async def _run_own(place: Place, heard: Callable[[int, int], None]) -> Finished:
     listener.kernel = kernel
     try:
         deps = AgentDeps(model=place.model, session_store=place.store, runtime=backend_of(place), kernel=kernel)
-        agent = await DeepAgent.create(deps=deps)
+        agent = await DeepAgent.create(deps=deps, tools=tools_of(place))
         try:
             return await _finished(agent, place, await _played(agent, place))
         finally:
             await agent.close()
     finally:
         await kernel.aclose()
+
+
+def _yielding(config: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """Return the tables of plugins so that none has a tool with the name of a function."""
+    names = " | ".join(f"name:{each['name']}" for each in place.functions)
+    with Kernel(read_config=False, config=config, disable=place.disable) as kernel:
+        active = kernel.active
+    plugins: dict[str, Any] = dict(config.get("plugins", {}))
+    for each in active:
+        own: Mapping[str, Any] = plugins.get(each, {})
+        kept = f"({own['tools']}) & " if own.get("tools") else ""
+        plugins[each] = {**own, "tools": f"{kept}~({names})"}
+    return plugins
 
 
 def _limited(given: Mapping[str, Any], place: Place) -> dict[str, Any]:
@@ -283,28 +305,37 @@ def _taped(agent: Agent[Any, Any], place: Place) -> AbstractContextManager[None]
     return agent.override(model=taped(name, made, place.tape))
 
 
-async def _played(agent: Any, place: Place) -> RunResult:
-    """Run a task, and decide about its calls."""
-    result: RunResult = await agent.run(place.instruction, session_id=place.session)
-    for _ in range(MAX_ROUNDS):
-        if result.requests is None or place.functions:
+async def _played(agent: Any, place: Place) -> Sequence[RunResult]:
+    """Run a task, turn by turn, and decide about its calls."""
+    results: list[RunResult] = []
+    for said in (place.instruction, *place.turns):
+        result: RunResult = await agent.run(said, session_id=place.session)
+        for _ in range(MAX_ROUNDS):
+            if result.requests is None or place.ends_with_calls:
+                break
+            await agent.decide(place.session, _decisions(result.requests, place.file, agent.get_tools()))
+            result = await agent.resume(place.session)
+        results.append(result)
+        if result.error is not None:
             break
-        await agent.decide(place.session, _decisions(result.requests, place.file, agent.get_tools()))
-        result = await agent.resume(place.session)
-    return result
+    return results
 
 
-async def _finished(agent: Any, place: Place, result: RunResult) -> Finished:
+async def _finished(agent: Any, place: Place, results: Sequence[RunResult]) -> Finished:
     from deep_sessions import load_session
 
     messages = (await load_session(agent.store, place.session)).messages()
     explained, contributing = _explain(agent.runner.agent)
-    return Finished(result.message or "", result.error, result.usage, messages, explained, contributing)
+    usage = results[0].usage
+    for result in results[1:]:
+        usage = usage + result.usage
+    answer = "\n\n".join(result.message or "" for result in results)
+    return Finished(answer, results[-1].error, usage, messages, explained, contributing)
 
 
 async def _run_plain(agent: Agent[Any, Any], place: Place) -> Finished:
     from deep_sessions import as_agent_error
-    from pydantic_ai import DeferredToolRequests, capture_run_messages
+    from pydantic_ai import DeferredToolRequests, FunctionToolset, capture_run_messages
     from pydantic_ai.usage import RunUsage, UsageLimits
 
     deep = place.file.deep
@@ -315,23 +346,29 @@ async def _run_plain(agent: Agent[Any, Any], place: Place) -> Finished:
         "model": None if place.model is None else resolve_model(place.model),
     }
     if place.functions:
-        how |= {"toolsets": [toolset_of(place.functions)], "output_type": [str, DeferredToolRequests]}
+        how["toolsets"] = [FunctionToolset(tools_of(place), id="functions")]
+    if place.ends_with_calls:
+        how["output_type"] = [str, DeferredToolRequests]
     explained, contributing = {}, ()
     if _is_deep(agent):
         how["deps"] = create_default_deps(backend=backend_of(place))
         explained, contributing = _explain(agent)
     with capture_run_messages() as messages, _taped(agent, place):
         try:
-            result = await agent.run(place.instruction, **how)
-            for _ in range(MAX_ROUNDS):
-                if place.functions or not isinstance(result.output, DeferredToolRequests):
-                    break
-                decided = _decisions(result.output, place.file, ())
-                result = await agent.run(message_history=result.all_messages(), deferred_tool_results=decided, **how)
-            said, messages = str(result.output), result.all_messages()
+            history: Sequence[ModelMessage] = ()
+            answers: list[str] = []
+            for turn in (place.instruction, *place.turns):
+                result = await agent.run(turn, message_history=history, **how)
+                for _ in range(MAX_ROUNDS):
+                    if place.ends_with_calls or not isinstance(result.output, DeferredToolRequests):
+                        break
+                    how_on = {"deferred_tool_results": _decisions(result.output, place.file, ()), **how}
+                    result = await agent.run(message_history=result.all_messages(), **how_on)
+                answers.append(str(result.output))
+                history = result.all_messages()
         except Exception as error:  # noqa: BLE001 - whatever an agent raises ends its run
             return Finished("", as_agent_error(error), usage, [*messages], explained, contributing)
-    return Finished(said, None, usage, messages, explained, contributing)
+    return Finished("\n\n".join(answers), None, usage, history, explained, contributing)
 
 
 def resolve_model(model_id: str) -> Model | str:
@@ -343,20 +380,29 @@ def resolve_model(model_id: str) -> Model | str:
     return scripted_model(model_id)
 
 
-def toolset_of(functions: Sequence[Mapping[str, Any]]) -> AbstractToolset[Any]:
-    """Return functions as tools that nobody runs: a call of one ends the run."""
-    from pydantic_ai import FunctionToolset, Tool
+def tools_of(place: Place) -> list[Tool[Any]]:
+    """Return the functions as tools that the server runs; or, without one, that nobody runs: a call ends the run."""
+    from pydantic_ai import Tool
     from pydantic_ai.exceptions import CallDeferred
 
-    async def offered(**arguments: object) -> str:
-        raise CallDeferred
+    one = asyncio.Lock()  # calls are played again in the order of the conversation
+
+    def runs(name: str) -> Callable[..., Awaitable[str]]:
+        async def offered(**arguments: object) -> str:
+            if place.talk is None:
+                raise CallDeferred
+            async with one:
+                return await asyncio.to_thread(place.talk.call, name, arguments)
+
+        return offered
 
     tools: list[Tool[Any]] = []
-    for each in functions:
-        tool = Tool[Any].from_schema(offered, each["name"], each["description"], dict(each["parameters"]))
+    for each in place.functions:
+        name: str = each["name"]
+        tool = Tool[Any].from_schema(runs(name), name, each["description"], dict(each["parameters"]))
         tool.metadata = {"tags": ["read"]}
         tools.append(tool)
-    return FunctionToolset(tools, id="functions")
+    return tools
 
 
 def _is_deep(agent: Agent[Any, Any]) -> bool:

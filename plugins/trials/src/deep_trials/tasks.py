@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .errors import TaskError
+from .servers import Server
 
 __all__ = ["Solution", "Task", "TaskFile", "load_task", "read_tree"]
 
@@ -100,7 +101,10 @@ class Task:
         solution: the reference.
         digest: of all its files.
         functions: what the agent is offered instead of its own tools: `name`, `description` and `parameters`, a JSON
-            Schema. Its first calls of them end the trial. Empty for tasks that are done with tools.
+            Schema. Its first calls of them end the trial, if there is no `server`. Empty for tasks that are done with
+            tools.
+        server: what runs the functions.
+        turns: what the user says once the agent has answered, one after the other.
     """
 
     name: str
@@ -112,6 +116,8 @@ class Task:
     solution: Solution
     digest: str
     functions: tuple[Mapping[str, Any], ...] = ()
+    server: Server | None = None
+    turns: tuple[str, ...] = ()
 
 
 def read_tree(folder: Path) -> dict[str, bytes]:

@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -64,6 +66,7 @@ def _die_with_parent() -> None:
 async def _run(job: Mapping[str, Any], tell: _Teller) -> dict[str, Any]:
     from .errors import TrialsError
     from .scripted import play
+    from .servers import Server, started
     from .subjects import Place, find_subject, run_subject
     from .tapes import Player
     from .tasks import TaskFile
@@ -85,9 +88,12 @@ async def _run(job: Mapping[str, Any], tell: _Teller) -> dict[str, Any]:
         seconds=job["seconds"],
         tape=tape,
         functions=job["functions"],
+        turns=job["turns"],
     )
     subject = find_subject(agent, job["typed_in"])
-    finished = await run_subject(subject, place, lambda read, written: tell({"tokens": [read, written]}))
+    with nullcontext() if job["server"] is None else started(Server(**job["server"])) as talk:
+        place = replace(place, talk=talk)
+        finished = await run_subject(subject, place, lambda read, written: tell({"tokens": [read, written]}))
     if isinstance(tape, Player) and tape.problem:
         raise TrialsError(tape.problem)
     return _report(finished)
