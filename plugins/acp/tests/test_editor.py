@@ -208,12 +208,12 @@ class Stubbed:
 
 
 async def test_a_turn_that_failed_is_tried_again_by_a_command(folder: Path) -> None:
-    away = Failure(400, "the account is locked")
+    away = Failure(402, "the account is locked")
     async with opened(folder, Stubbed(Script(away, away, "fine", "more")), model="stub:one") as (editor, session):
         with pytest.raises(acp.RequestError, match="send a message first"):
             await editor.prompt(session, "/retry")
         for said in ("hello", "/retry"):
-            with pytest.raises(acp.RequestError, match=r"the account is locked.*/retry tries it again"):
+            with pytest.raises(acp.RequestError, match=r"is locked; check the billing page.*/retry tries it again"):
                 await editor.prompt(session, said)
         assert (await editor.prompt(session, "/retry")).stop_reason == "end_turn"
         assert editor.text() == "fine"

@@ -691,7 +691,7 @@ def test_a_run_that_failed_says_why_and_is_tried_again_with_a_click(chromium: we
         tab.say("Remember amber.")
         tab.sees("article.note", "the connection ended before the answer did; again at once; the answer begins again")
         tab.sees_in("article.error", "The run failed. the connection ended before the answer did")
-        tab.sees("#again", "The last run failed. Try again")
+        tab.sees("#again", "The last run failed: wait, then try again, or use another model. Try again")
         provider.play("stop")
         tab.click("#retry")
         tab.sees_no("#again")

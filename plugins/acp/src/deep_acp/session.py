@@ -38,6 +38,7 @@ from deep_sessions import (
     SessionNotFound,
     Sessions,
     UsageError,
+    advice_on_stored,
     answer_questions,
     has_plan,
     is_planned,
@@ -434,7 +435,9 @@ class EditorSession:
             return "max_tokens" if _field(event, "finish_reason") == "length" else "end_turn"
         if code in STOPPED:
             return STOPPED[code]
-        message = f"the run failed: {visible(_field(event, 'message'))} (/{RETRY.name} tries it again)"
+        advice = advice_on_stored(event.to_json(), self._choice.model)
+        what = "; ".join(filter(None, (visible(_field(event, "message")), advice)))
+        message = f"the run failed: {what} (/{RETRY.name} tries it again)"
         raise RequestError(INTERNAL, message, {"code": code})
 
     # -- between turns -------------------------------------------------------------------------------------------------

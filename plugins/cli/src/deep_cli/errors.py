@@ -6,9 +6,9 @@ import os
 import re
 import traceback
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, cast
-from urllib.parse import urlsplit
+
+from deep_sessions import PROVIDER_KEYS, provider_of
 
 from deep_core import ConfigError, PluginError
 from deep_core.plugin_api import error_message, suggest
@@ -17,32 +17,13 @@ from .failure import FAILED, USAGE
 from .terminal.screen import one_line, redact
 
 if TYPE_CHECKING:
-    from deep_sessions import End
     from pydantic_ai.exceptions import ModelAPIError
 
-__all__ = ["KEYS", "ErrorLine", "doubt", "explain_error", "key_variable", "no_model"]
+__all__ = ["ErrorLine", "doubt", "explain_error", "no_model"]
 
-KEYS = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "openai": "OPENAI_API_KEY",
-    "google": "GOOGLE_API_KEY",
-    "groq": "GROQ_API_KEY",
-    "mistral": "MISTRAL_API_KEY",
-    "openrouter": "OPENROUTER_API_KEY",
-    "deepseek": "DEEPSEEK_API_KEY",
-    "xai": "XAI_API_KEY",
-    "cohere": "CO_API_KEY",
-    "huggingface": "HF_TOKEN",
-}
-"""Provider -> the environment variable of its key (pydantic_ai.providers, 2.62 to 2.68); the common providers."""
 EXAMPLE = "openai:gpt-5.2"
 WIDTH = 400
 """Maximum characters shown of a foreign message; `--verbose` shows all."""
-
-DAY = 86_400
-"""Seconds."""
-
-BASE_URLS = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL"}
 _VARIABLE = re.compile(r"Set the `([A-Z0-9_]+)`")
 _GROUP = re.compile(r"pydantic-ai-slim\[([a-z0-9_,-]+)\]")
 
@@ -69,11 +50,6 @@ def no_model() -> ErrorLine:
     )
 
 
-def key_variable(model: str) -> str | None:
-    """The variable with the key for a model id, None for an uncommon provider."""
-    return KEYS.get(_provider(model))
-
-
 def doubt(model: str) -> str:
     """Say that a model's name looks wrong: no known one of its provider begins with the same word. Else "".
 
@@ -89,14 +65,9 @@ def doubt(model: str) -> str:
     word = re.match(r"[^:]*:[a-z]*", model.lower())
     if not names or word is None or any(name.startswith(word[0]) for name in names):
         return ""
-    if f"{_provider(model).upper()}_BASE_URL" in os.environ:  # a server of one's own has names of its own
+    if f"{provider_of(model).upper()}_BASE_URL" in os.environ:  # a server of one's own has names of its own
         return ""
     return f"{one_line(model)} is no model that Pydantic AI knows.{suggest(model, names)}"
-
-
-def _provider(model: str) -> str:
-    provider = model.partition(":")[0]
-    return {"openai-chat": "openai", "openai-responses": "openai", "google-gla": "google"}.get(provider, provider)
 
 
 def explain_error(error: BaseException, model: str = "") -> ErrorLine:
@@ -174,7 +145,7 @@ def _user_error(error: Exception, model: str) -> ErrorLine:
     if text.startswith("Unknown model"):
         provider = model.partition(":")[0]
         # Pydantic AI suggests the nearest of all models; suggest the provider if that is misspelled.
-        near = suggest(provider, KEYS) if provider not in KEYS and ":" in model else ""
+        near = suggest(provider, PROVIDER_KEYS) if provider not in PROVIDER_KEYS and ":" in model else ""
         text = f"Unknown model: {model}.{near}" if near else one_line(text, WIDTH)
         return ErrorLine(
             f"{text}{'' if text.endswith('?') else '.'} A model is named provider:name, as in --model {EXAMPLE}. "
@@ -185,49 +156,11 @@ def _user_error(error: Exception, model: str) -> ErrorLine:
 
 
 def _provider_error(error: ModelAPIError, model: str) -> ErrorLine:
-    from deep_sessions import End, address_of_error, end_of_error, words_of_error
+    from deep_sessions import End, address_of_error, advice_on, end_of_error, words_of_error
 
     end = end_of_error(error) or End(kind="permanent")
-    advice = _advice(end, model, address_of_error(error))
+    advice = advice_on(end.code, model, address=address_of_error(error), retry_after=end.retry_after)
+    if end.code == "rejected":
+        advice = "--verbose shows all of it"
     words = words_of_error(error, end) or _text(error)
     return ErrorLine(f"{model or error.model_name}: {words}" + (f"; {advice}" if advice else ""))
-
-
-def _advice(end: End, model: str, address: str) -> str:
-    """Return what to do about a request that failed, by its code and the server that it went to."""
-    host = urlsplit(address).hostname or ""
-    match end.code:
-        case "unauthorized":
-            # A server at agent.model.base_url never gets the provider's own key.
-            of_its_own = "" if _provider(model) in host else ", or agent.model.api_key_env of a base_url"
-            return f"check {key_variable(model) or 'the key of the provider'}{of_its_own if host else ''}"
-        case "unknown_model":
-            return "check --model and the base URL of the provider"
-        case "no_credit":
-            return "check the billing page of the provider"
-        case "unreachable" if host in ("localhost", "127.0.0.1", "::1"):
-            variable = BASE_URLS.get(_provider(model), "")
-            return (
-                f"start the server there, or correct {variable if variable in os.environ else 'agent.model.base_url'}"
-            )
-        case "unreachable":
-            variable = BASE_URLS.get(_provider(model))
-            way = f"check the network to {address}" if address else "check the network"
-            return f"{way}{f', and {variable} if it is set' if variable else ''}"
-        case "window_full":
-            return ""  # its words say what to do
-        case "rejected":
-            return "--verbose shows all of it"
-        case "rate_limited":
-            return _when(end)
-        case _:
-            return f"{_when(end)}, or use another --model"
-
-
-def _when(end: End | None) -> str:
-    """Return when to try again, as far as the provider says it."""
-    seconds = None if end is None else end.retry_after
-    if not seconds:
-        return "wait, then run it again"
-    at = datetime.now().astimezone() + timedelta(seconds=seconds)
-    return f"run it again after {at:%H:%M:%S}" if seconds < DAY else f"run it again after {at:%Y-%m-%d %H:%M}"

@@ -439,9 +439,9 @@ def test_a_model_without_a_key_or_a_provider_is_a_usage_error(deep: Any, model: 
     ("status", "said"),
     [
         (401, "check OPENAI_API_KEY, or agent.model.api_key_env of a base_url"),
-        (404, "check --model"),
-        (429, "wait, then run it"),
-        (500, "wait, then run it again, or use another --model"),
+        (404, "check the model's name"),
+        (429, "wait, then try again"),
+        (500, "wait, then try again, or use another model"),
     ],
 )
 def test_a_providers_error_is_one_line_with_what_to_do(deep: Any, status: int, said: str) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from deep_core import AgentConfig, AgentContext, Ask, PluginContext, PromptSection, StateSlot, ToolCall
 
+    from .advice import PROVIDER_KEYS, advice_on, advice_on_stored, key_variable, provider_of
     from .agent import DeepAgent, tools_of
     from .background import BackgroundCommands, RunningCommand
     from .branching import fork, rewind
@@ -112,6 +113,7 @@ __all__ = [
     "MODE",
     "NOT_WHOLE",
     "PLAN",
+    "PROVIDER_KEYS",
     "AgentChoice",
     "AgentClosed",
     "AgentDeps",
@@ -188,6 +190,8 @@ __all__ = [
     "UsageError",
     "WaitingCalls",
     "address_of_error",
+    "advice_on",
+    "advice_on_stored",
     "answer_questions",
     "as_agent_error",
     "breaker_of",
@@ -218,6 +222,7 @@ __all__ = [
     "is_edit",
     "is_person",
     "is_planned",
+    "key_variable",
     "load_agent",
     "load_session",
     "make_own",
@@ -226,6 +231,7 @@ __all__ = [
     "open_store",
     "patience",
     "planner_parameters",
+    "provider_of",
     "questions_of",
     "recognized",
     "rename",
@@ -321,6 +327,7 @@ __getattr__, __dir__ = lazy_exports(
         "requests.sending": ["wait_words"],
         "results": ["AgentState", "Delta", "Message", "RunResult", "ToolSummary"],
         "manage": ["create", "load_session", "rename"],
+        "advice": ["PROVIDER_KEYS", "advice_on", "advice_on_stored", "key_variable", "provider_of"],
         "branching": ["fork", "rewind"],
         "reading": ["export", "title_of"],
         "outcome": ["Outcome"],

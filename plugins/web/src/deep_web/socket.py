@@ -164,7 +164,7 @@ class _Watch:
     async def _send_state(self) -> None:
         is_due, self._is_due = self._is_due, False
         self._is_stale.clear()
-        state = await state_of(self._site, self._id)
+        state = await state_of(self._site, self._id, show_errors=self._show_errors)
         if state != self._state or is_due:
             self._state = state
             await self._send(state)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from deep_sessions import CARRY_OUT, AgentError, has_plan, load_session, questions_of, title_of
+from deep_sessions import (
+    CARRY_OUT,
+    AgentError,
+    advice_on_stored,
+    has_plan,
+    load_session,
+    questions_of,
+    title_of,
+)
 from pydantic_ai.messages import ModelResponse
 
 from .approvals import Approval, approval_of
@@ -52,8 +60,8 @@ def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-async def state_of(site: Site, session_id: str) -> dict[str, Any]:
-    """Return the message `state` of a session.
+async def state_of(site: Site, session_id: str, *, show_errors: bool) -> dict[str, Any]:
+    """Return the message `state` of a session. With `show_errors`, the page is of who has the keys and the servers.
 
     Raises:
         SessionNotFound: it does not exist.
@@ -75,6 +83,7 @@ async def state_of(site: Site, session_id: str) -> dict[str, Any]:
         "todos": _todos(state),
         "interrupted": status == "interrupted",
         "again": AGAIN.get(state.info.status),
+        "advice": advice_on_stored(state.run.error, labels.get("model", "")) if state.run and show_errors else "",
         "mode": None if site.standing is None else site.standing.mode(session_id, labels),
         "keeps_edits": site.standing is not None and site.standing.keeps_edits,
         "can_keep": site.standing is not None and site.standing.can_keep,

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from deep_sessions import replace_private
+from deep_sessions import PROVIDER_KEYS, key_variable, replace_private
 
-from ..errors import KEYS, key_variable
 from ..failure import USAGE, Failure
 
 __all__ = ["delete_key", "load_key", "load_keys", "set_key", "stored_keys", "variable_of"]
@@ -34,11 +33,14 @@ def variable_of(name: str) -> str:
     """
     from deep_core.plugin_api import suggest
 
-    if name.lower() in KEYS:
-        return KEYS[name.lower()]
+    if name.lower() in PROVIDER_KEYS:
+        return PROVIDER_KEYS[name.lower()]
     if _VARIABLE.fullmatch(name):
         return name
-    raise Failure(f"no provider {name!r}.{suggest(name, KEYS)} Name one ({', '.join(KEYS)}) or a variable", USAGE)
+    raise Failure(
+        f"no provider {name!r}.{suggest(name, PROVIDER_KEYS)} Name one ({', '.join(PROVIDER_KEYS)}) or a variable",
+        USAGE,
+    )
 
 
 def set_key(name: str, value: str) -> str:

@@ -13,10 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from deep_sessions import PROVIDER_KEYS
+
 from deep_core import ConfigError
 from deep_core.plugin_api import Candidate, FoundPlugins, canonical, find_plugins, find_program, scan, suggest
 
-from ..errors import KEYS, no_model
+from ..errors import no_model
 from ..flags import BACKEND
 from ..plugins.installing.target import Target, detect
 from ..plugins.installing.tools import rewrite_pip, typed
@@ -385,7 +387,7 @@ def _backend(outcome: Outcome, backend: str | None) -> Check:
 
 
 def _model(outcome: Outcome, model: str | None) -> Check:
-    present = [variable for variable in KEYS.values() if os.environ.get(variable)]
+    present = [variable for variable in PROVIDER_KEYS.values() if os.environ.get(variable)]
     keys = f"keys set for: {', '.join(present)}" if present else "no provider's key is set"
     if model is None:
         return Check("model", False, f"no model is configured; {keys}", no_model().message.partition(": ")[2])

@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from deep_sessions import PROVIDER_KEYS
+
 from ..config.keys import load_key, set_key, stored_keys
-from ..errors import KEYS
 from ..terminal.output import ask, ask_hidden, say
 from ..terminal.screen import label
 
@@ -100,8 +101,8 @@ def choose_model() -> str:
     ]
     known = {*stored_keys()}
     for provider, model in MODELS.items():
-        has_key = KEYS[provider] in known or KEYS[provider] in os.environ
-        choices.append((f"{model}{'' if has_key else f'  (needs {KEYS[provider]})'}", model, None))
+        has_key = PROVIDER_KEYS[provider] in known or PROVIDER_KEYS[provider] in os.environ
+        choices.append((f"{model}{'' if has_key else f'  (needs {PROVIDER_KEYS[provider]})'}", model, None))
     choices.append(("demo:tour  a script, without a key", "demo:tour", None))
     say("No model is named. Choose one:\n", err=True)
     for number, (text, _, _) in enumerate(choices, 1):
@@ -111,7 +112,7 @@ def choose_model() -> str:
     if server is not None:
         model = server.use(model)
     load_key(model)
-    variable = KEYS.get(model.partition(":")[0])
+    variable = PROVIDER_KEYS.get(model.partition(":")[0])
     if server is None and variable is not None and not os.environ.get(variable):
         key = ask_hidden(variable)
         say(f"{variable} is stored in {set_key(variable, key)}", err=True)

@@ -287,7 +287,7 @@ function takeState(state) {
   showQueue(state);
   $("interrupted").hidden = !state.interrupted;
   $("again").hidden = !state.again;
-  $("again-how").textContent = state.again === "failed" ? "failed" : "was stopped";
+  $("again-how").textContent = state.again === "failed" ? ["failed", state.advice].filter(Boolean).join(": ") : "was stopped";
   if (JSON.stringify(old.approval) !== JSON.stringify(state.approval) || old.id !== page.id) showApproval(state.approval);
   page.state.id = page.id;
   document.body.dataset.session = page.id;
