@@ -16,5 +16,6 @@ def test_each_screen_of_the_first_hour_is_the_one_that_was_read(size: tuple[int,
             titles.append(title)
             if terminal.process.poll() is None:
                 terminal.until(lambda title=title, terminal=terminal: seen(terminal, size) == expected[title], title)
-            assert seen(terminal, size) == expected[title]
+            shown = seen(terminal, size)
+            assert shown == expected[title], "\n".join(terminal.lines)
     assert titles == [*expected]
