@@ -244,6 +244,20 @@ async def test_a_server_that_does_not_start_in_time_is_ended(
     await servers.wait_until_ended("slow")
 
 
+@pytest.mark.slow
+async def test_a_server_that_ignores_its_end_and_sigterm_is_killed(
+    make_kernel: Make, play: Play, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    number = tmp_path / "pid"
+    deaf = f"trap '' TERM; echo $$ > {number}; while :; do sleep 0.1; done"
+    kernel = make_kernel({"deaf": {"command": "/bin/sh", "args": ["-c", deaf]}}, start_timeout=2)
+    await play(kernel)
+    assert "MCP server deaf did not start within 2 s" in caplog.text
+    await kernel.aclose()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(number.read_text()), 0)
+
+
 async def test_a_call_that_takes_too_long_fails_and_the_server_lives(
     make_kernel: Make, servers: Servers, play: Play
 ) -> None:

@@ -27,7 +27,8 @@ __all__ = ["Connection", "Limits", "ServerFailed"]
 
 T = TypeVar("T")
 
-CLOSE_SECONDS = 5.0
+CLOSE_SECONDS = 10.0
+"""More than the library takes to end a program that ignores SIGTERM: 6.5 seconds, of mcp 2.3."""
 CHECK_SECONDS = 5.0
 MOST_BACKOFF = 60.0
 LOG_BYTES = 1_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -34,9 +35,27 @@ class _Program(ClientTransport):
 
     def __init__(self, config: ServerConfig, log: Path) -> None:
         self._config, self._log = config, log
+        self._lives: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def connect_session(self, *, transport_options: Any = None, **settings: Any) -> AsyncGenerator[Session]:
+        opened = asyncio.get_running_loop().create_future()
+        over = asyncio.Event()
+        # fastmcp cancels the session's task again if its end takes more than three seconds. That hits the end itself: a
+        # program that ignores SIGTERM stayed, and the event loop never came to rest. Nobody cancels this task.
+        life = asyncio.create_task(self._live(opened, over))
+        self._lives.add(life)
+        life.add_done_callback(self._lives.discard)
+        try:
+            read, write = await opened
+            async with Session(read, write, **settings) as session:
+                yield session
+        finally:
+            over.set()
+            await asyncio.shield(life)
+
+    async def _live(self, opened: asyncio.Future[Any], over: asyncio.Event) -> None:
+        """Run the program until it is over: `opened` gets its streams, or why there are none."""
         config = self._config
         program = StdioServerParameters(
             command=config.command,
@@ -45,12 +64,21 @@ class _Program(ClientTransport):
             cwd=config.cwd,
             encoding_error_handler="replace",
         )
-        with self._log.open("a") as stderr:
-            async with (
-                stdio_client(program, errlog=stderr) as (read, write),
-                Session(read, write, **settings) as session,
-            ):
-                yield session
+        try:
+            with self._log.open("a") as stderr:
+                async with stdio_client(program, errlog=stderr) as streams:
+                    if not opened.done():  # nobody waits for it any more
+                        opened.set_result(streams)
+                        await over.wait()
+        except Exception as error:
+            if opened.done():
+                raise
+            opened.set_exception(error)
+
+    async def close(self) -> None:
+        """Wait until the program has ended."""
+        if self._lives:
+            await asyncio.wait(self._lives)
 
 
 class _Address(ClientTransport):
