@@ -28,6 +28,7 @@ from deep_sessions import (
     questions_of,
     rules_for,
     rules_of,
+    write_prompt,
 )
 from deep_sessions.decisions import waiting_calls
 from pydantic_ai.capabilities import AbstractCapability
@@ -224,6 +225,30 @@ async def test_a_turn_that_failed_is_tried_again_by_a_command(folder: Path) -> N
         await editor.connection.load_session(cwd=str(folder), session_id=session, mcp_servers=[])
         assert editor.text("user_message_chunk") == "helloand now?"
         assert editor.text() == "finemore"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_prompt_follows_the_messages_that_wait(folder: Path, *, fails: bool) -> None:
+    away = Failure(402, "the account is locked")
+    script = Script(away, "one", away, "three", "four") if fails else Script(away, "one", "two", "three")
+    store = open_store(f"sqlite:///{folder.parent / 'sessions.db'}").for_owner(folder_owner(str(folder)))
+    async with aclosing(store), opened(folder, Stubbed(script), model="stub:one") as (editor, session):
+        with pytest.raises(acp.RequestError):
+            await editor.prompt(session, "hello")
+        for said in ("first", "second"):
+            await store.post(session, "prompt", write_prompt(said))
+        editor.clear()
+        if fails:
+            with pytest.raises(acp.RequestError, match="is locked"):
+                await editor.prompt(session, "third")
+            assert editor.text("user_message_chunk") == "firstsecond"
+        assert (await editor.prompt(session, "fourth" if fails else "third")).stop_reason == "end_turn"
+        shown = editor.text("user_message_chunk") + editor.text()
+        assert shown == ("firstsecondonethreefour" if fails else "firstsecondonetwothree")
+        editor.clear()
+        await editor.connection.load_session(cwd=str(folder), session_id=session, mcp_servers=[])
+        said = ["hello", "first", "second", "third", *(["fourth"] if fails else [])]
+        assert editor.text("user_message_chunk") == "".join(said)
 
 
 @pytest.mark.skipif(not hasattr(AbstractCapability, "prepare_model_request"), reason="needs Pydantic AI 2.64")

@@ -389,18 +389,30 @@ class EditorSession:
         await self._learn(runs)
         run_id = runs.agent.deps.id_generator()
         self._view.own.add(run_id)
-        await runs.send(self.id, message, run_id=run_id, labels=self.project.agents.labels(self._choice))
+        labels = self.project.agents.labels(self._choice)
+        if waits := await self._has_waiting(runs):  # that goes first, as in a terminal
+            await runs.queue(self.id, message, message_id=run_id, labels=labels)
+        else:
+            await runs.send(self.id, message, run_id=run_id, labels=labels)
         if turn.canceled.is_set():  # it came before there was a run to stop
             await self._stop(turn)
-        return await self._follow(runs, turn, run_id)
+        return await self._follow(runs, turn, "" if waits else run_id, message_id=run_id)
 
-    async def _follow(self, runs: Sessions, turn: _Turn, run_id: str, *, asks: bool = False, attempt: int = 0) -> Any:
+    async def _has_waiting(self, runs: Sessions) -> bool:
+        with suppress(SessionNotFound):
+            return bool(await runs.queued(self.id))
+        return False
+
+    async def _follow(
+        self, runs: Sessions, turn: _Turn, run_id: str, *, message_id: str = "", asks: bool = False, attempt: int = 0
+    ) -> Any:
         """Send what happens until a run ends, and ask about calls that wait; return why it stopped.
 
         Args:
             runs: what runs it.
             turn: the prompt that it answers.
-            run_id: the run.
+            run_id: the run; "" until one begins with the message. One before it that fails ends the turn too.
+            message_id: the message that was queued.
             asks: whether calls wait already.
             attempt: the first attempt that counts: another interface may have made some that were not sent yet.
         """
@@ -409,16 +421,20 @@ class EditorSession:
             await self._decide(runs, turn)
         async with aclosing(runs.stream(self.id, after=self._seen)) as events:
             async for event in events:
-                await self._show(event)
                 if event.kind == "run_started":
                     begun = int(_field(event, "attempt"))
+                    if message_id and _field(event, "message_id") == message_id:
+                        run_id = event.run_id
+                await self._show(event)
                 if begun < attempt:
                     continue
                 if event.kind == "approvals_asked" and not event.path:
                     await self._decide(runs, turn)
                 elif event.kind == "run_interrupted":
                     raise RequestError(INTERNAL, f"the run was interrupted: {_field(event, 'message')}")
-                elif event.kind == "run_ended" and event.run_id == run_id:
+                elif event.kind == "run_ended" and (
+                    event.run_id == run_id or (not run_id and _field(event, "status") != "completed")
+                ):
                     # Its end is told before its lease is released: the answer must mean that the session is free.
                     with suppress(AgentError):
                         await runs.wait(self.id)

@@ -99,7 +99,7 @@ class Translator:
         self._effects: dict[str, list[Change | Todos]] = {}
         """What calls changed, by their ids, until their end is told."""
         self.own: set[str] = set()
-        """The runs whose message came from the editor, which shows it by itself."""
+        """The runs and messages that came from the editor, which shows them by itself."""
         self.tokens = Tokens()
 
     def translate(self, event: Event) -> Iterator[Any]:
@@ -141,7 +141,7 @@ class Translator:
 
     def _run_started(self, event: Any) -> Iterator[Any]:
         self._written = ""
-        if event.attempt == 1 and event.run_id not in self.own and event.text:
+        if event.attempt == 1 and event.text and self.own.isdisjoint((event.run_id, event.message_id)):
             yield update_user_message_text(event.text)
 
     def _text_added(self, event: Any) -> Iterator[Any]:

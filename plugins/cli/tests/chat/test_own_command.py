@@ -56,3 +56,15 @@ def test_the_last_lines_are_shown_and_nothing_that_is_typed_goes_to_the_command(
         terminal.prompt()
         terminal.type(CTRL_D)
         assert terminal.end() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("begin", ["!", "!!"])
+def test_the_shell_of_the_environment_is_the_one_that_runs(deep: Any, begin: str) -> None:
+    env = {"SHELL": "/usr/bin/nosuch"}
+    with OpenAIStub(Script("x")) as stub, Terminal(deep, *CHAT, env={**stub.env, **env}) as terminal:
+        terminal.say(f'{begin}test "$SHELL" = "$BASH" && $SHELL -c "echo $((40 + 2))"')
+        terminal.expect("42")
+        terminal.prompt()
+        terminal.type(CTRL_D)
+        assert terminal.end() == 0

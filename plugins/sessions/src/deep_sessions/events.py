@@ -18,7 +18,7 @@ from pydantic_ai.messages import (
 
 from .entries import read_entry
 from .ledger_rows import UNKNOWN
-from .plain import STEER, preview, prompt_text
+from .plain import MESSAGE, STEER, preview, prompt_text
 from .requests.ends import words_of_end
 from .store import Entry
 
@@ -83,11 +83,12 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class RunStarted(Event):
-    """A run began, or was resumed: then `attempt` is above 1. `text` is its message."""
+    """A run began, or was resumed: then `attempt` is above 1. `text` is its message, `message_id` as of `queue`."""
 
     kind = "run_started"
     text: str = ""
     attempt: int = 1
+    message_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,7 +312,8 @@ def _numbered(event: Event, n: int, run_id: str) -> Event:
 
 
 def _run_started(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:
-    yield RunStarted(text=prompt_text(data.get("prompt", "")), attempt=data.get("attempt", 1))
+    message_id = data.get("labels", {}).get(MESSAGE, "")
+    yield RunStarted(text=prompt_text(data.get("prompt", "")), attempt=data.get("attempt", 1), message_id=message_id)
 
 
 def _messages(data: Mapping[str, Any], entry: Entry) -> Iterator[Event]:

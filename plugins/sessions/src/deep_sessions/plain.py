@@ -20,6 +20,7 @@ from .store import Entry, NewEntry, SessionInfo, Stored
 
 __all__ = [
     "KEPT_PROMPT",
+    "MESSAGE",
     "STEER",
     "TAIL",
     "VERSION",
@@ -41,6 +42,8 @@ VERSION = 1
 """The version of the entries that this package writes."""
 STEER = "deep_steer"
 """Where the metadata of a request has the id of the mail that brought it."""
+MESSAGE = "message"
+"""The label of a message that was queued or steered: the id that its sender gave it."""
 KEPT_PROMPT = "deep_prompt"
 """In the metadata of a user's message whose run ended before the model answered it."""
 TAIL = "tail:"

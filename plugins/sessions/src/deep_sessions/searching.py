@@ -13,12 +13,11 @@ from .entries import read_entry
 from .events import result_text
 from .journal import LABELS
 from .ledger_rows import UNKNOWN
+from .plain import MESSAGE
 from .store import Entry
 
-__all__ = ["MESSAGE", "MESSAGES", "CallSearch", "StoredCall", "is_message"]
+__all__ = ["MESSAGES", "CallSearch", "StoredCall", "is_message"]
 
-MESSAGE = "message"
-"""The label of a message that was queued or steered: the id that its sender gave it."""
 MESSAGES = ("prompt", "steer")
 """The kinds of mail that are messages."""
 

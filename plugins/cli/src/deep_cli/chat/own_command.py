@@ -10,7 +10,7 @@ import signal
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deep_core.plugin_api import find_program
 
@@ -79,9 +79,13 @@ async def run_own(command: str, chat: Chat, screen: ChatScreen) -> None:
         await _capture(command, chat, screen)
 
 
-def _shell() -> str | None:
-    # bash, as for the model's commands: dash reads `program &> file` as two commands.
-    return find_program("bash", outside=os.getcwd()) if os.name == "posix" else None
+def _shell() -> dict[str, Any]:
+    """Return which shell runs a command, and that its environment says so, as for the model's commands."""
+    if os.name != "posix":
+        return {}
+    # bash: dash reads `program &> file` as two commands.
+    shell = find_program("bash", outside=os.getcwd()) or "/bin/sh"
+    return {"executable": shell, "env": {**os.environ, "SHELL": shell}}
 
 
 async def _lend(command: str, chat: Chat, screen: ChatScreen) -> None:
@@ -90,7 +94,7 @@ async def _lend(command: str, chat: Chat, screen: ChatScreen) -> None:
         if not lent:
             screen.problem("this chat has no terminal to give to a program")
             return
-        process = await asyncio.create_subprocess_shell(command, executable=_shell())
+        process = await asyncio.create_subprocess_shell(command, **_shell())
         # It gets Ctrl-C as a signal, of which the chat takes no notice meanwhile.
         code = await process.wait()
     if code:
@@ -115,7 +119,7 @@ async def _capture(command: str, chat: Chat, screen: ChatScreen) -> None:
             stdout=PIPE,
             stderr=STDOUT,
             start_new_session=os.name == "posix",
-            executable=_shell(),
+            **_shell(),
         )
         started.append(process)
         if timers:
