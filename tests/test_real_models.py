@@ -9,7 +9,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from deep_prompted_tools import PromptedTools
@@ -103,9 +103,10 @@ def test_what_others_tests_replay_is_what_the_server_answers(address: str) -> No
 def shape(value: Any) -> Any:
     """The keys and types of JSON; of a list, those of its first and last item."""
     if isinstance(value, dict):
-        return {key: shape(item) for key, item in value.items()}
+        return {key: shape(item) for key, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [shape(item) for item in (value[:1] + value[-1:])]
+        items = cast("list[Any]", value)
+        return [shape(item) for item in (items[:1] + items[-1:])]
     return "number" if isinstance(value, int | float) else type(value).__name__
 
 

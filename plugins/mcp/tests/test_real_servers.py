@@ -105,7 +105,7 @@ REAL = {
         "excel-mcp-server",
         ("stdio",),
         (),
-        ("create_workbook", {"filepath": "{folder}/a.xlsx"}),
+        ("create_workbook", {"path": "{folder}/a.xlsx"}),
     ),
     "sqlite": Real(
         "mcp-server-sqlite==2025.4.25", "mcp-server-sqlite", ("--db-path", "{folder}/data"), (), ("list_tables", {})

@@ -21,7 +21,19 @@ from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
 
 from deep_core import Kernel, create_default_deps
-from plugins.sessions.tests.dialects import DIALECTS, QUIRKS, REAL, Answer, Body, Dialect, Quirk, chunks, serving, whole
+from plugins.sessions.tests.dialects import (
+    DIALECTS,
+    QUIRKS,
+    REAL,
+    Answer,
+    Body,
+    Dialect,
+    Quirk,
+    call,
+    chunks,
+    serving,
+    whole,
+)
 from tests.drawn import examples, sample
 
 pytestmark = pytest.mark.anyio
@@ -89,6 +101,61 @@ async def test_a_server_says_what_it_is(dialect: str) -> None:
     assert facts is not None
     assert facts.server.kind == DIALECTS[dialect].kind
     assert facts.has_tools is DIALECTS[dialect].has_tools
+
+
+PING = call("ping", '{"text": "a"}')
+ODD = {
+    "a call without a name": {"tool_calls": [call(None, "{}", "c0", index=0), {**PING, "index": 1}]},
+    "a function that is null": {"tool_calls": [{"id": "c0", "function": None, "index": 0}, {**PING, "index": 1}]},
+    "a call that is null": {"tool_calls": [None, PING]},
+    "a call that is flat": {"tool_calls": [{"id": "c1", **PING["function"]}]},
+    "a call that is no list": {"tool_calls": PING},
+    "OpenAI's first form": {"function_call": PING["function"]},
+    "fields of other types": {"tool_calls": [PING], "refusal": {}, "audio": "x", "annotations": [3]},
+}
+
+
+@either
+@pytest.mark.parametrize("said", ODD.values(), ids=ODD)
+async def test_an_odd_message_costs_what_is_odd_in_it(said: Body, streamed: bool) -> None:
+    def answer(body: Body, number: int) -> Answer:
+        message = said if number == 1 else {"content": "done"}
+        if not body.get("stream"):
+            return Answer({**whole(DIALECTS["vllm"], message, "stop", None), "service_tier": {"a": 1}})
+        choice = {"index": 0, "delta": message, "finish_reason": "stop"}
+        return Answer([{**DIALECTS["vllm"].chunk, "choices": [choice], "service_tier": {"a": 1}}])
+
+    with serving(answer) as url:
+        made, result = await ran(ServedModel("m", url, "none", None), streamed)
+    assert (made, result.output) == (["a"], "done")
+
+
+@pytest.mark.parametrize("choices", [None, [], [None], {"0": {}}, "x"])
+async def test_an_answer_without_a_choice_is_said_to_have_none(choices: Any) -> None:
+    with serving(lambda _, __: Answer({**DIALECTS["vllm"].whole, "choices": choices})) as url:
+        model = ServedModel("m", url, "none", None)
+        model.client.max_retries = 0
+        with pytest.raises(ModelHTTPError, match="no choices"):
+            await ran(model, False)
+
+
+def test_a_name_that_comes_late_takes_the_arguments_with_it() -> None:
+    repair = StreamRepair("m")
+    pieces: list[Body] = [
+        {"index": 0, "id": "c1", "function": {"arguments": '{"text": '}},
+        {"index": 0, "function": {"name": "ping", "arguments": '"a"'}},
+        {"index": 0, "function": {"arguments": "}"}},
+    ]
+    out = [repair.chunk({"choices": [{"delta": {"tool_calls": [piece]}}]}) for piece in pieces]
+    found = [each for chunk in out for each in chunk["choices"][0]["delta"]["tool_calls"] or []]
+    assert [each["function"]["arguments"] for each in found] == ['{"text": "a"', "}"]
+
+
+async def test_a_line_of_a_stream_that_is_no_object_is_skipped() -> None:
+    said: Any = chunks(DIALECTS["vllm"], {"content": "done"}, "stop", None)
+    with serving(lambda _, __: Answer([[], "x", *said, 3])) as url:
+        _, result = await ran(ServedModel("m", url, "none", None), True)
+    assert result.output == "done"
 
 
 @either

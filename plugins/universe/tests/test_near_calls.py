@@ -87,10 +87,43 @@ def test_a_slip_with_one_meaning_is_read(body: str) -> None:
         '**Action**: `get_weather`\n**Action Input**: {"city": "Oslo",}',
         "Action: get_weather\nAction Input: {'city': 'Oslo'}\nObservation: sunny",
         '**Thought:** I look.\n**Action:** get_weather\n**Action Input:** {"city": "Oslo"}\n**Observation:** sunny',
+        'action: get_weather\naction input: {"city": "Oslo"}\nobservation: sunny',
+        'Action : get_weather\nAction Input : {"city": "Oslo"}',
+        '- Action: get_weather\n- Action Input: {"city": "Oslo"}\n- Observation: sunny',
+        '- **Action**: get_weather\n- **Action Input**: {"city": "Oslo"}',
+        '### Action: get_weather\n### Action Input: {"city": "Oslo"}',
+        'Action: get_weather\nAction Input: ```json\n{"city": "Oslo"}\n```',
+        'Action: get_weather\nAction Input:\n```\n{"city": "Oslo"}```\nObservation: sunny',
+        'Action: get_weather\nAction Input: ```json\n{"city": "Oslo"}',
     ],
 )
-def test_react_is_read_with_bold_labels_and_slips(text: str) -> None:
+def test_react_is_read_with_labels_and_inputs_as_small_models_write_them(text: str) -> None:
     assert found("react", text) == OSLO
+
+
+def test_what_follows_a_fence_of_arguments_is_read() -> None:
+    one = 'Action: get_weather\nAction Input: ```json\n{"city": "Oslo"}\n```\n'
+    assert found("react", one * 2) == OSLO * 2
+    items = [*DRIVERS["react"].scanner(TOOLS).feed(one + "So it is.\n")]
+    assert "".join(item for item in items if isinstance(item, str)).strip() == "So it is."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<function=get_weather>{"city": "Oslo"}</function>',
+        'I look.\n<function=get_weather>{"city": "Oslo"}</function><|eom_id|>',
+        '<function=get_weather>\n{"city": "Oslo",}\n</function>',
+        '<function=get_weather>{"city": "Oslo"}<|eot_id|>',
+    ],
+)
+def test_the_functions_tag_of_llama_is_read(text: str) -> None:
+    assert found("llama", text) == OSLO
+
+
+@pytest.mark.parametrize("text", ['<function=get_weather>{"city": ', "<function=get_weather>", "<function=>{}"])
+def test_a_functions_tag_of_llama_without_a_call_is_asked_about(text: str) -> None:
+    assert found("llama", text) == ["?"]
 
 
 @pytest.mark.parametrize("indent", ["", " ", "   ", "      ", "\t"])

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-__all__ = ["NO_CHOICES", "StreamRepair", "as_chunks", "error_of", "repaired"]
+__all__ = ["NO_CHOICES", "StreamRepair", "as_chunks", "error_of", "has_choices", "repaired"]
 
 FINISHED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("stop", "eos", "eos_token", "end_turn", "stop_sequence", "complete", "completed", "done"), "stop"),
@@ -44,6 +44,11 @@ def error_of(body: object) -> tuple[int, dict[str, Any]] | None:
     return status, {"error": {**inner, "message": text}}
 
 
+def has_choices(body: Mapping[str, Any]) -> bool:
+    """Whether an answer has a choice that can be read."""
+    return bool(_objects(body.get("choices")))
+
+
 def repaired(body: dict[str, Any], model: str) -> dict[str, Any]:
     """Return a whole completion as OpenAI would have written it.
 
@@ -56,12 +61,29 @@ def repaired(body: dict[str, Any], model: str) -> dict[str, Any]:
         message = choice["message"] = _object(choice.get("message"))
         message["role"] = "assistant"
         message["content"] = _text(message.get("content"))
-        calls = _calls(message.get("tool_calls"))
-        message["tool_calls"] = calls or None
-        if (legacy := message.get("function_call")) is not None and not isinstance(legacy, dict):
-            message["function_call"] = None
+        calls = _calls(_written_calls(message))
+        message |= {"tool_calls": calls or None, "function_call": None}
         choice["finish_reason"] = _finish(choice.get("finish_reason")) or ("tool_calls" if calls else "stop")
-    return {**body, **_head(body, model), "object": "chat.completion", "choices": choices, "usage": _usage(body)}
+    made = {**body, **_head(body, model), "object": "chat.completion", "choices": choices, "usage": _usage(body)}
+    return _without_misfits(made)
+
+
+def _without_misfits(body: dict[str, Any]) -> dict[str, Any]:
+    """Take out what OpenAI's type refuses in fields that nobody reads: it would end the run."""
+    from openai.types.chat import ChatCompletion
+    from pydantic import ValidationError
+
+    try:
+        ChatCompletion.model_validate(body)
+    except ValidationError as error:
+        for each in error.errors():
+            *path, last = each["loc"][:4]
+            holder: Any = body
+            for key in path:
+                holder = holder[key]
+            if last != "content":  # Pydantic AI reads parts of it
+                holder[last] = None
+    return body
 
 
 def as_chunks(body: dict[str, Any], model: str) -> list[dict[str, Any]]:
@@ -106,8 +128,8 @@ class StreamRepair:
                 delta["content"] = _text(delta["content"])
             if delta.get("role") != "assistant":
                 delta["role"] = "assistant"
-            found = [made for each in _objects(delta.get("tool_calls")) if (made := self._call(each)) is not None]
-            delta["tool_calls"] = found or None
+            found = [made for each in _written_calls(delta) if (made := self._call(each)) is not None]
+            delta |= {"tool_calls": found or None, "function_call": None}
             choice["finish_reason"] = _finish(choice.get("finish_reason"))
         head = {**self._head, "object": "chat.completion.chunk"}
         return {**body, **head, "choices": choices, "usage": None}
@@ -120,10 +142,10 @@ class StreamRepair:
 
     def _call(self, delta: dict[str, Any]) -> dict[str, Any] | None:
         function = _object(delta.get("function"))
-        name = function.get("name")
+        name = function.get("name", delta.get("name"))
         name = name if isinstance(name, str) else ""
         id = _id(delta.get("id"))
-        arguments = function.get("arguments")
+        arguments = function.get("arguments", delta.get("arguments"))
         written = arguments if isinstance(arguments, str) else "" if arguments is None else _dump(arguments)
         at = self._place(delta.get("index"), id, name)
         if at is None:
@@ -133,9 +155,12 @@ class StreamRepair:
             self._calls.append({"id": id or _new_id(), "name": "", "arguments": ""})
         self._open[_key(delta.get("index"))] = at
         call = self._calls[at]
+        begun = bool(call["name"])
         fresh = name if not call["name"] or name != call["name"] else ""  # some repeat the name in each piece
         call["name"], call["arguments"] = call["name"] + fresh, call["arguments"] + written
-        said = {"name": fresh or None, "arguments": written}
+        if not call["name"]:
+            return None  # Pydantic AI loses its place at a call without a name: all comes with the name
+        said = {"name": fresh or None, "arguments": written if begun else call["arguments"]}
         return {**delta, "index": at, "id": call["id"], "type": "function", "function": said}
 
     def _place(self, index: object, id: str, name: str) -> int | None:
@@ -192,6 +217,14 @@ def _finish(reason: object) -> str | None:
     if not isinstance(reason, str) or not reason:
         return None
     return FINISHED.get(reason.lower(), "stop")
+
+
+def _written_calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the calls of a message or a delta, also one that is no list, or of OpenAI's first form."""
+    found: object = message.get("tool_calls")
+    if not found and isinstance(message.get("function_call"), dict):
+        found = {"function": message["function_call"]}
+    return _objects([found] if isinstance(found, dict) else found)
 
 
 def _calls(found: object) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from openai import AsyncOpenAI
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from .nearly_openai import NO_CHOICES, StreamRepair, as_chunks, error_of, repaired
+from .nearly_openai import NO_CHOICES, StreamRepair, as_chunks, error_of, has_choices, repaired
 from .overflow import CHARS, tokens_of
 from .servers import Facts, profile_of, server_of
 from .windows import learn_window
@@ -171,11 +171,11 @@ async def _whole(response: httpx2.Response, asked: dict[str, Any]) -> httpx2.Res
     except ValueError:
         body = None
     error = error_of(body)
-    if error is None and isinstance(body, dict) and not cast("dict[str, Any]", body).get("choices"):
+    if error is None and isinstance(body, dict) and not has_choices(cast("dict[str, Any]", body)):
         error = NO_CHOICES
     if error is not None:
         status, content = error[0], json.dumps(error[1]).encode()
-    elif isinstance(body, dict) and isinstance(cast("dict[str, Any]", body).get("choices"), list):
+    elif isinstance(body, dict):
         said, model = cast("dict[str, Any]", body), str(asked.get("model"))
         if asked.get("stream"):
             kind = "text/event-stream"
@@ -229,7 +229,9 @@ class _Repaired(httpx2.AsyncByteStream):
             return line
         if (error := error_of(body)) is not None:
             return b"data: " + json.dumps(error[1]).encode()
-        if not isinstance(body, dict) or ("choices" not in body and "usage" not in body):
+        if not isinstance(body, dict):
+            return b":"  # a comment, which is skipped
+        if "choices" not in body and "usage" not in body:
             return line
         return b"data: " + json.dumps(self._repair.chunk(cast("dict[str, Any]", body))).encode()
 

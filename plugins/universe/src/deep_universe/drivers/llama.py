@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ..calls import InvalidCall, ToolCall, ToolResult
-from .balanced_body import calls_of_elements
-from .json_body import calls_of, dump, invalid
+from .balanced_body import BalancedBody, Bounds, calls_of_elements
+from .json_body import calls_of, dump, invalid, named_call
 from .pythonic import calls_of_python, python_call
 from .scanner import Body, Form, Head, partial_pattern
 from .text import TextDriver, function_of, outcome_of
@@ -39,6 +39,8 @@ NEXT: Final = re.compile(r"[;\n]\s*+(?=\{)")
 MARKUP: Final = re.compile(r"<(?=\||/?think)")
 END: Final = re.compile("|".join(map(re.escape, ENDS)))
 END_TAIL: Final = partial_pattern(ENDS)
+FUNCTION: Final = Head("=<function=", "[A-Za-z0-9_.-]{0,128}", "=>", commit="=")
+FUNCTION_END: Final = "</function>"
 HOW: Final = """\
 You can call the tools listed below. To call some, reply with nothing but a list of calls in Python syntax, with \
 literal arguments only, exactly so:
@@ -54,7 +56,8 @@ come in the next message. If you need no tool, answer as usual.
 class LlamaDriver(TextDriver):
     """`[f(a=1), g(b="x")]` on lines of its own, and Python or JSON after `<|python_tag|>`.
 
-    `{"name": …, "parameters": {…}}` on lines of its own, as the template of Llama 3.1 and 3.2 asks for, is read too.
+    `{"name": …, "parameters": {…}}` and `<function=name>{…}</function>` on lines of their own, as the templates of
+    Llama 3.1 and 3.2 ask for, are read too.
     Only literals are read, and nothing is evaluated. The list begins a line, and nothing follows it on its last line.
     After the tag, Python or JSON is read up to the end of the message.
     """
@@ -64,8 +67,12 @@ class LlamaDriver(TextDriver):
     bare: ClassVar[bool] = True
 
     def forms(self, tools: Sequence[ToolDefinition] = ()) -> list[Form]:
-        """The list, and the tag."""
-        return [Form(OPENER, ListBody, ENDS), Form(PYTHON_TAG, TagBody, ENDS)]
+        """The list, the tag, and what the template of Llama 3.1 asks for with tools of one's own."""
+        return [
+            Form(OPENER, ListBody, ENDS),
+            Form(PYTHON_TAG, TagBody, ENDS),
+            Form(FUNCTION, FunctionBody, (FUNCTION_END, *ENDS)),
+        ]
 
     def render(self, tools: Sequence[ToolDefinition]) -> str:
         """Return how to call, and each tool as one line of JSON."""
@@ -216,6 +223,22 @@ class TagBody(Body):
     def raw(self) -> str:
         """The tag, and what follows it."""
         return self.opening + "".join(self._parts)
+
+
+def _function_call(head: str, written: str) -> list[ToolCall | InvalidCall]:
+    name = head.partition("=")[2].partition(">")[0]
+    return [named_call(name, written, head + written) if name else invalid(head + written, "the call has no name", "")]
+
+
+FUNCTION_BOUNDS: Final = Bounds([Head(BLANKS)], (FUNCTION_END, *ENDS), _function_call)
+
+
+class FunctionBody(BalancedBody):
+    """JSON in `<function=…>`. Qwen3-Coder writes the same tag around something else."""
+
+    def __init__(self, opening: str) -> None:
+        super().__init__(FUNCTION_BOUNDS, opening)
+        self.native = False
 
 
 def _json_calls(written: str) -> list[ToolCall | InvalidCall]:

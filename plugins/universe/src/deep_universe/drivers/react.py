@@ -21,12 +21,14 @@ __all__ = ["ReactDriver"]
 BLANKS: Final = r"[ \t]{0,8}"
 BOLD: Final = r"\*{0,2}"
 """Many models print the labels bold."""
+ITEM: Final = r"[-#*]{0,4}", BLANKS, BOLD
+"""Others as items of a list, or as headings."""
+COLON: Final = BOLD, BLANKS, "=:", BOLD
 ACTION: Final = Head(
-    BOLD,
-    "=Action",
-    BOLD,
-    "=:",
-    BOLD,
+    *ITEM,
+    "[Aa]",
+    "=ction",
+    *COLON,
     BLANKS,
     "`?",
     "[A-Za-z0-9_.-]{0,128}",
@@ -34,16 +36,19 @@ ACTION: Final = Head(
     BLANKS,
     r"\r?",
     "=\n",
+    *ITEM,
+    "[Aa]",
+    "=ction",
     BLANKS,
-    BOLD,
-    "=Action Input",
-    BOLD,
-    "=:",
-    BOLD,
+    "[Ii]",
+    "=nput",
+    *COLON,
     commit="\n",
 )
-ACTION_NAME: Final = re.compile(r"\*{0,2}Action\*{0,2}:[ \t`*]*([A-Za-z0-9_.-]+)")
-LABELS: Final = ("Action", "Observation", "Thought", "Final Answer")
+FENCE: Final = Head(r"[ \t\r\n]{0,8}", "=```", "[A-Za-z_]{0,16}", r"[ \t\r\n]{0,8}")
+FENCE_END: Final = Head(r"[ \t\r\n]{0,8}", "=```")
+ACTION_NAME: Final = re.compile(r"[-#* \t]*[Aa]ction\*{0,2}[ \t]*:[ \t`*]*([A-Za-z0-9_.-]+)")
+LABELS: Final = ("Action", "action", "Observation", "observation", "Thought", "Final Answer")
 BOUNDARIES: Final = tuple(
     f"\n{before}{label}{after}" for label in LABELS for before, after in (("", ":"), ("**", ":"), ("**", "**:"))
 )
@@ -74,11 +79,11 @@ class ReactDriver(TextDriver):
 
     def forms(self, tools: Sequence[ToolDefinition] = ()) -> list[Form]:
         """The two lines; an observation that the model invents after them; the label of a final answer."""
-        bounds = Bounds([Head(r"[ \t\r\n]{0,8}")], BOUNDARIES, _parse)
+        bounds = Bounds([FENCE, Head(r"[ \t\r\n]{0,8}")], BOUNDARIES, _parse)
         return [
-            Form(ACTION, partial(BalancedBody, bounds)),
-            Form(_label("Observation"), Invention, after_call=True),
-            Form(_label("Final Answer"), Label),
+            Form(ACTION, partial(Input, bounds)),
+            Form(Head(*ITEM, "[Oo]", "=bservation", *COLON), Invention, after_call=True),
+            Form(Head(BOLD, "=Final Answer", BOLD, "=:", BOLD), Label),
         ]
 
     def render(self, tools: Sequence[ToolDefinition]) -> str:
@@ -96,8 +101,36 @@ class ReactDriver(TextDriver):
         return "\n".join(f"Observation: {dump(outcome_of(result), MARKUP)}" for result in results)
 
 
-def _label(name: str) -> Head:
-    return Head(BOLD, f"={name}", BOLD, "=:", BOLD)
+class Input(BalancedBody):
+    """The arguments. A code fence around them belongs to the call."""
+
+    def __init__(self, bounds: Bounds, opening: str) -> None:
+        super().__init__(bounds, opening)
+        self._fence: str | None = None
+        """What closes the fence; None until the JSON is read."""
+
+    def read(self, text: str, position: int, final: bool) -> int:
+        """Read up to the bracket that closes the JSON, and on to the end of a fence."""
+        if self._fence is None:
+            position = super().read(text, position, final)
+            if not self._complete or "`" not in (self._head or ""):
+                return position
+            self._fence = ""
+        end = FENCE_END.match(text, position, final)
+        self.examined += 12
+        self.done = end != "wait"
+        if end is None or end == "wait":
+            return position
+        self._fence = end[0]
+        return end.end()
+
+    def cut_off(self) -> list[ToolCall | InvalidCall]:
+        """The call, if only its fence is open."""
+        return self.items() if self._complete else super().cut_off()
+
+    def raw(self) -> str:
+        """The markup as the model wrote it."""
+        return super().raw() + (self._fence or "")
 
 
 class Invention(Body):
