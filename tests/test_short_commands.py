@@ -51,6 +51,7 @@ SHORT = [
     "mcp remove nosuch",
     "plugins list",
     "plugins restore",
+    "plugins site nosuch",
     "plugins uninstall nosuch",
     "sessions delete nosuch",
     "sessions export stored",
@@ -101,7 +102,13 @@ OTHERS = {
         "tools render",
     ],
     "list what Pydantic AI has": ["capabilities list"],
-    "ask an index, or start other programs": ["plugins bisect", "plugins install", "plugins search"],
+    "ask an index, or start other programs": [
+        "plugins bisect",
+        "plugins check",
+        "plugins install",
+        "plugins search",
+        "plugins test-against",
+    ],
     "ask for a key, or for each answer": ["keys set", "new"],
 }
 

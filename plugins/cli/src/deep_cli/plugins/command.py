@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -192,6 +192,74 @@ def bisect(
     from .bisect_command import bisect as find
 
     ctx.exit(find(command, keep=keep, seconds=timeout, thorough=thorough, as_json=as_json))
+
+
+def _checking(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of the commands that try a distribution."""
+    folder = click.Path(exists=True, file_okay=False, path_type=Path)
+    options = (
+        click.option("--find-links", metavar="DIR", multiple=True, type=folder, help="A folder of wheels to use, too."),
+        click.option("--rows", metavar="DIR", type=click.Path(path_type=Path), help="Write what was found there."),
+        click.option("--timeout", metavar="SECONDS", default=600.0, help="How long each step may take. Default: 600."),
+        verbose_option,
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@plugins.command("check")
+@click.argument("targets", metavar="NAME|FOLDER|WHEEL…", nargs=-1, required=True)
+@_checking
+@click.pass_context
+def check(
+    ctx: click.Context, targets: tuple[str, ...], find_links: tuple[Path, ...], rows: Path | None, timeout: float
+) -> None:
+    """Try distributions, each in a fresh environment, and say what is wrong with them.
+
+    Each is installed with the deep and Pydantic AI that run here. Its plugins are loaded; the conformance suite runs,
+    and a folder's own tests. Code of the distribution runs as you. Exit code 0: all passed.
+    """
+    from .checking.command import check_all
+
+    ctx.exit(check_all(targets, (), find_links, rows, timeout))
+
+
+@plugins.command("test-against")
+@click.argument("versions", metavar="deep==VERSION|pydantic-ai==VERSION…", nargs=-1, required=True)
+@click.option(
+    "--folder",
+    metavar="FOLDER",
+    default=".",
+    type=click.Path(exists=True, file_okay=False),
+    help="The plugin's project. Default: the current folder.",
+)
+@_checking
+@click.pass_context
+def test_against(
+    ctx: click.Context,
+    versions: tuple[str, ...],
+    folder: str,
+    find_links: tuple[Path, ...],
+    rows: Path | None,
+    timeout: float,
+) -> None:
+    """Try a project as `check` does, with other versions of deep and Pydantic AI. For its author's CI."""
+    from .checking.command import check_all
+
+    ctx.exit(check_all([folder], versions, find_links, rows, timeout))
+
+
+@plugins.command("site")
+@click.argument("rows", metavar="ROWS", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--out", metavar="DIR", default="site", type=click.Path(path_type=Path), help="Default: site.")
+@click.option("--title", metavar="TEXT", default="Plugins of deep", help="The title of its first page.")
+@verbose_option
+def site(rows: Path, out: Path, title: str) -> None:
+    """Make a static site of the rows that `check --rows` wrote."""
+    from .checking.command import build_site
+
+    build_site(rows, out, title)
 
 
 def _tell(lines: Iterable[ResultLine]) -> int:

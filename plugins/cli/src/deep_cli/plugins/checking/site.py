@@ -1,0 +1,113 @@
+"""A static site from the rows of checks: a page with all plugins, and one for each distribution."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, cast
+
+__all__ = ["read_rows", "write_site"]
+
+STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
+table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.4rem .6rem;border-bottom:1px solid #ccc;
+vertical-align:top}.well{color:#075c2e}.bad{color:#a1130f}code{font-size:.9em}
+@media(max-width:40rem){td,th{display:block;border:0;padding:.1rem 0}tr{display:block;border-bottom:1px solid #ccc;
+padding:.5rem 0}thead{display:none}}
+@media(prefers-color-scheme:dark){body{color:#eee;background:#161616}a{color:#8ab4f8}.well{color:#7fd6a4}.bad{color:#ff9d97}
+td,th,tr{border-color:#444}}
+"""
+PAGE = (
+    '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
+    "<style>{style}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+)
+
+
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows in a folder, by distribution.
+
+    Raises:
+        OSError: one cannot be read.
+        ValueError: one is no row; the message names the file.
+    """
+    rows: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("*.json")):
+        data: object = json.loads(path.read_text(encoding="utf-8"))
+        row = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+        if row.get("schema") != 1 or not isinstance(row.get("distribution"), str):
+            raise ValueError(f"{path} is no row of deep plugins check")
+        rows.append(row)
+    return rows
+
+
+def write_site(rows: Sequence[dict[str, Any]], out: Path, title: str) -> None:
+    """Write the pages; those of other distributions that are there stay.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    body = "\n".join([f"<h1>{escape(title)}</h1>", *_table(rows)])
+    (out / "index.html").write_text(PAGE.format(title=escape(title), style=STYLE, body=body), encoding="utf-8")
+    for row in rows:
+        name = row["distribution"]
+        page = PAGE.format(title=escape(name), style=STYLE, body="\n".join(_about(row, title)))
+        (out / _file(name)).write_text(page, encoding="utf-8")
+
+
+def _file(name: str) -> str:
+    return re.sub(r"[^a-z0-9-]+", "-", name.casefold()).strip("-") + ".html"
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield "<table>\n<thead><tr><th>Plugin</th><th>What it does</th><th>Tokens a request</th><th>Check</th></tr></thead>"
+    yield "<tbody>"
+    for row in rows:
+        name, version = escape(row["distribution"]), escape(str(row.get("version") or ""))
+        tokens = sum(plugin.get("tokens") or 0 for plugin in row["plugins"])
+        yield (
+            f'<tr><td><a href="{_file(row["distribution"])}">{name}</a> {version}</td><td>{escape(row["summary"])}</td>'
+            f"<td>{tokens:,}</td><td>{_verdict(row)}</td></tr>"
+        )
+    yield "</tbody>\n</table>"
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    return '<span class="well">passed</span>' if row["well"] else '<span class="bad">failed</span>'
+
+
+def _about(row: dict[str, Any], title: str) -> Iterator[str]:
+    name = escape(row["distribution"])
+    yield f'<p><a href="index.html">{escape(title)}</a></p>'
+    yield f"<h1>{name} {escape(str(row.get('version') or ''))}</h1>"
+    yield f"<p>{escape(row['summary'])}</p>\n<p>Check: {_verdict(row)}</p>"
+    if row["problem"]:
+        yield f'<p class="bad">{escape(row["problem"])}</p>'
+    for plugin in row["plugins"]:
+        yield f"<h2>Plugin <code>{escape(plugin['name'])}</code>: {escape(plugin['status'])}</h2>"
+        if plugin["reason"]:
+            yield f"<p>{escape(plugin['reason'])}</p>"
+        yield f"<p>{plugin.get('tokens') or 0:,} tokens a request. Hooks: {_codes(plugin['hooks'])}</p>"
+        yield "<ul>"
+        for tool in plugin["tools"]:
+            yield f"<li><code>{escape(tool['name'])}</code>: {escape(', '.join(tool['tags']))}</li>"
+        yield "</ul>"
+    yield from _tests("Conformance suite", row["conformance"])
+    if row["suite"] is not None:
+        yield from _tests("Its own tests", row["suite"])
+    versions = ", ".join(f"{escape(key)} {escape(value)}" for key, value in row["versions"].items())
+    yield f"<p>Checked {escape(row['checked'])} with {versions}.</p>"
+
+
+def _tests(what: str, tests: dict[str, Any]) -> Iterator[str]:
+    yield f"<h2>{what}</h2>\n<p>{tests['passed']} passed, {tests['failed']} failed, {tests['skipped']} skipped.</p>"
+    if tests["problems"]:
+        yield f"<ul>{''.join(f'<li>{escape(problem)}</li>' for problem in tests['problems'])}</ul>"
+
+
+def _codes(names: Sequence[str]) -> str:
+    return ", ".join(f"<code>{escape(name)}</code>" for name in names) or "none"

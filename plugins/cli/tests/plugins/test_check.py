@@ -1,0 +1,163 @@
+"""`deep plugins check` on plugins of strangers, sound and broken, and the site of its rows."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from deep_cli.failure import Failure
+from deep_cli.plugins.checking.environment import versions_of
+from deep_cli.plugins.command import plugins
+
+from tests.local_wheels import of_the_checkout
+
+SHOWCASES = Path(__file__).resolve().parents[4] / "examples" / "plugins"
+TESTS = {"passed": 20, "failed": 0, "skipped": 1, "problems": []}
+ROW: dict[str, Any] = {
+    "schema": 1,
+    "distribution": "acme-tides",
+    "version": "1.0",
+    "summary": "Tides & <script>alert(1)</script>",
+    "plugins": [
+        {
+            "name": "tides",
+            "status": "active",
+            "reason": "",
+            "hooks": ["deep_toolsets"],
+            "tools": [{"name": "tide", "tags": ["read", "network"]}],
+            "tokens": 1_045,
+        }
+    ],
+    "conformance": TESTS,
+    "suite": None,
+    "versions": {"python": "3.12.1", "deep": "0.1.0"},
+    "problem": "",
+    "checked": "2026-11-29T10:00:00+00:00",
+    "well": True,
+}
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(plugins, [*map(str, arguments)])
+
+
+def test_versions_are_those_that_run_here_or_that_were_given() -> None:
+    assert versions_of(["deep==0.1.*"])["deep-agent-core"] == "deep-agent-core==0.1.*"
+    assert versions_of(["pydantic-ai>=2.62"])["pydantic-ai-slim"] == "pydantic-ai-slim>=2.62"
+    assert versions_of([])["pydantic-ai-slim"].startswith("pydantic-ai-slim==2.")
+    with pytest.raises(Failure, match="none of deep==VERSION"):
+        versions_of(["numpy==2"])
+
+
+def test_what_is_no_distribution_is_said_before_anything_is_installed(tmp_path: Path) -> None:
+    assert "has no pyproject.toml" in run("check", tmp_path).output
+    assert "no name, folder or wheel" in run("check", "--", "-x").output
+
+
+class Page(HTMLParser):
+    """The tags and the text of a page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.text = ""
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [str(value) for name, value in attrs if name == "href"]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_site_shows_each_row_and_runs_nothing_of_it(tmp_path: Path) -> None:
+    rows, out = tmp_path / "rows", tmp_path / "out"
+    rows.mkdir()
+    broken = {**ROW, "distribution": "acme-broken", "plugins": [], "problem": "it cannot be installed", "well": False}
+    for row in (ROW, broken):
+        (rows / f"{row['distribution']}.json").write_text(json.dumps(row))
+    assert "2 distributions" in run("site", rows, "--out", out, "--title", "Our plugins").output
+    index = Page(out / "index.html")
+    assert index.links == ["acme-broken.html", "acme-tides.html"]
+    assert "Tides & <script>alert(1)</script>" in index.text
+    assert "1,045" in index.text
+    assert "script" not in index.tags
+    about = Page(out / "acme-tides.html")
+    for said in ("tide: read, network", "20 passed, 0 failed, 1 skipped", "Checked 2026-11-29", "deep_toolsets"):
+        assert said in about.text
+    assert "it cannot be installed" in Page(out / "acme-broken.html").text
+
+
+def test_a_site_of_no_rows_says_how_to_make_them(tmp_path: Path) -> None:
+    assert "deep plugins check --rows" in run("site", tmp_path).output
+    (tmp_path / "x.json").write_text("[]")
+    assert "x.json is no row" in run("site", tmp_path).output
+
+
+# -- real environments -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    wheels: Mapping[str, Path] = of_the_checkout(tmp_path_factory)
+    return next(iter(wheels.values())).parent
+
+
+@pytest.mark.wheels
+@pytest.mark.parametrize("name", ["acme-tickets", "acme-objects", "acme-redactor"])
+def test_a_showcase_passes(name: str, links: Path, tmp_path: Path) -> None:
+    done = run("check", SHOWCASES / name, "--find-links", links, "--rows", tmp_path)
+    assert done.exit_code == 0, done.output
+    row = json.loads((tmp_path / f"{name}.json").read_text())
+    assert row["well"]
+    assert row["suite"]["passed"] > 20
+    assert row["plugins"][0]["status"] == "active"
+
+
+TWINS = {
+    # name: the showcase, a file, what stands there, what the twin has, and what the check says
+    "a module that is not there": (
+        "acme-tickets",
+        "src/acme_tickets/__init__.py",
+        "from deep_core import hookimpl",
+        "import acme_missing\nfrom deep_core import hookimpl",
+        "acme_missing",
+    ),
+    "a redactor that forgets results": (
+        "acme-redactor",
+        "src/acme_redactor/history.py",
+        "if isinstance(part, ToolReturnPart) and not part.files:",
+        "if isinstance(part, ToolReturnPart):\n            return part\n        if isinstance(part, ToolReturnPart):",
+        "test_the_model_sees_no_address_from_the_user_or_a_tool",
+    ),
+}
+
+
+@pytest.mark.wheels
+@pytest.mark.parametrize("twin", TWINS)
+def test_a_broken_twin_fails_with_its_reason(twin: str, links: Path, tmp_path: Path) -> None:
+    name, file, old, new, said = TWINS[twin]
+    shutil.copytree(SHOWCASES / name, tmp_path / name)
+    path = tmp_path / name / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    done = run("check", tmp_path / name, "--find-links", links)
+    assert done.exit_code == 1
+    assert said in done.output
+
+
+@pytest.mark.wheels
+def test_a_project_is_tried_against_another_pydantic_ai(links: Path, tmp_path: Path) -> None:
+    where = ["--folder", SHOWCASES / "acme-redactor", "--find-links", links, "--rows", tmp_path]
+    done = run("test-against", "pydantic-ai==0.0.1", *where)
+    assert done.exit_code == 1
+    assert "could not be installed" in done.output
