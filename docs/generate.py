@@ -609,6 +609,25 @@ def _prose(text: str) -> str:
     return "\n\n".join(textwrap.fill(" ".join(part.split()), WIDTH, break_on_hyphens=False) for part in parts)
 
 
+def measured_page() -> str:
+    """Write the tables of the runs of `deep eval` that are published, from their rows."""
+    from deep_trials.reports import markdown_of
+    from deep_trials.rows import read_rows
+
+    folder = Path(__file__).resolve().parents[1] / "plugins" / "trials" / "measured"
+    lines = [
+        "# What was measured",
+        "",
+        "Runs of [`deep eval`](../measuring.md). Only what was run is here: each rate with the number of its trials",
+        "and its 95 % interval. `tokens` are those of a trial, in and out.",
+    ]
+    for run in tomllib.loads((folder / "runs.toml").read_text(encoding="utf-8"))["run"]:
+        table = markdown_of(read_rows(folder / run["file"]))
+        lines += ["", f"## {run['title']}", "", f"```console\n$ {run['command']}\n```", ""]
+        lines += [f"{run['date']}. {_prose(run['about'])}", "", *table]
+    return "\n".join([*lines, ""])
+
+
 def decisions_page(pages: Iterable[Path]) -> str:
     """Write the list of decisions, each with its first heading."""
     lines = [
@@ -637,6 +656,7 @@ def render() -> dict[Path, str]:
     files[DOCS / "reference" / "config-schema.md"] = schema_page()
     files[DOCS / "reference" / "options.md"] = options_page()
     files[DOCS / "reference" / "dialects.md"] = dialects_page()
+    files[DOCS / "reference" / "measured.md"] = measured_page()
     files[DOCS / "reference" / "config-schema.json"] = json.dumps(schema(), indent=2, sort_keys=True) + "\n"
     pages = {page: page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("*.md"))}
     files |= {page: with_tables(text) for page, text in pages.items() if "<!-- settings" in text}

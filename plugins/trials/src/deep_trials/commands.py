@@ -489,6 +489,23 @@ def replay(ctx: click.Context, cassette: Path, suite_name: str | None, output: s
     ctx.exit(INTERRUPTED if outcome.end == "stopped" else 1 if found else 0)
 
 
+@evaluate.command("harbor")
+@click.argument(
+    "file", type=click.Path(dir_okay=False, path_type=Path), metavar="[FILE.py]", default=Path("deep_harbor.py")
+)
+def harbor(file: Path) -> None:
+    """Write FILE.py, by default deep_harbor.py: deep as an installed agent of Harbor, for Terminal-Bench and SWE-bench.
+
+    Harbor installs deep's wheels (make wheels) into the container of each task, which needs Python 3.11 or newer.
+    """
+    import shutil
+
+    from .peers.environments import HARBOR_AGENT
+
+    shutil.copyfile(HARBOR_AGENT, file)
+    say(f"harbor run --dataset DATASET --agent {file.stem}:Deep --agent-kwarg wheels=dist --model openai/gpt-5.2")
+
+
 @evaluate.command("report")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
 @output_option

@@ -10,8 +10,18 @@ from typing import Any
 from .comparing import Comparison, Summary, by_contender, compare, summarize
 from .rows import Row
 
-__all__ = ["as_json", "as_markdown", "as_text", "comparison_json", "comparison_lines", "table", "verdicts"]
+__all__ = [
+    "as_json",
+    "as_markdown",
+    "as_text",
+    "comparison_json",
+    "comparison_lines",
+    "markdown_of",
+    "table",
+    "verdicts",
+]
 
+MOST_NAMED = 4
 MOST = 20
 """Most lines of tasks that were not solved; the page has all."""
 
@@ -142,6 +152,20 @@ def as_markdown(rows: Sequence[Row]) -> str:
     if said := verdicts(rows):
         lines += ["", *(f"- {each}" for each in said)]
     return "\n".join(lines) + "\n"
+
+
+def markdown_of(rows: Sequence[Row]) -> list[str]:
+    """Return the table of a run that is published, without seconds, and what was not solved if that is little."""
+    titles, cells = columns(summaries(rows))
+    shown = [titles.index(title) for title in ("agent", "solved", "rate", "95 %", "calls", "tokens")]
+    table = _markdown([titles[at] for at in shown], [[line[at] for at in shown] for line in cells])
+    missed = {
+        who: [row.task for row in theirs if not row.passed and row.counts] for who, theirs in by_contender(rows).items()
+    }
+    if max(map(len, missed.values())) > MOST_NAMED:
+        return table
+    lines = [f"- not solved by {who}: {', '.join(tasks)}" for who, tasks in missed.items() if tasks]
+    return [*table, "", *lines, *(f"- {each}" for each in verdicts(rows))]
 
 
 def cell(rows: Iterable[Row], task: str, who: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import AgentNotFound, SuiteError
 
-__all__ = ["DOJO", "PEERS", "PROCESS", "interpreter", "package_python"]
+__all__ = ["DOJO", "HARBOR_AGENT", "PEERS", "PROCESS", "interpreter", "package_python"]
 
 PEERS: Mapping[str, Sequence[str]] = {
     "bare": (),
@@ -19,6 +19,7 @@ PEERS: Mapping[str, Sequence[str]] = {
 }
 """A peer -> what its environment needs. `bare` is Pydantic AI itself, which is here already."""
 PROCESS = Path(__file__).with_name("process.py")
+HARBOR_AGENT = Path(__file__).with_name("harbor_agent.py")
 DOJO = Path(__file__).with_name("dojo.py")
 FOLDER = Path(".peers")
 
