@@ -209,6 +209,8 @@ class _Reader:
         if not isinstance(item, ValidationError):
             return item
         line, message = _rejected(item)
+        if (again := _read_again(line)) is not None:
+            return again
         number = message.get("id")
         if "method" in message or not isinstance(number, int | str) or isinstance(number, bool):
             self._note(line)
@@ -219,6 +221,18 @@ class _Reader:
             why += f"; it says {json.dumps(said, ensure_ascii=False)[:2_000]}"
         error = types.ErrorData(code=types.INTERNAL_ERROR, message=why)
         return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=number, error=error))
+
+
+def _read_again(line: str) -> SessionMessage | None:
+    """Read a line with half of a surrogate pair, as a server writes that cuts a text; the SDK refuses all of it."""
+    if "\\u" not in line:
+        return None
+    try:
+        text = json.dumps(json.loads(line), ensure_ascii=False)
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # joins halves that are a pair
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(whole, by_name=False))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _rejected(error: ValidationError) -> tuple[str, dict[str, Any]]:
