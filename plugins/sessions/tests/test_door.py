@@ -221,14 +221,25 @@ def test_a_text_file_that_is_no_utf_8_becomes_its_text(data: bytes) -> None:
     assert made in ("hi", "caf\ufffd", "a\ufffdb")
 
 
-@pytest.mark.parametrize("url", ["https://example.com/a.png", "gs://bucket/a.png"])
+@pytest.mark.parametrize("url", ["https://example.com/a.png", "gs://bucket/a.png", "gs://bucket/a b.png"])
 def test_the_address_of_a_file_is_left_alone(url: str) -> None:
     item = ImageUrl(url)
     assert clean_url(item) is item
 
 
 @pytest.mark.parametrize(
-    "url", ["", "a.png", "file:///etc/passwd", "http://", "data:image/png;base64,***", "http://[x"]
+    "url",
+    [
+        "",
+        "a.png",
+        "file:///etc/passwd",
+        "http://",
+        "data:image/png;base64,***",
+        "http://[x",
+        "https://a b/c",
+        "https://a/b c.png",
+        "https://a:99999/b",
+    ],
 )
 def test_an_address_that_no_provider_can_read_becomes_words(url: str) -> None:
     assert str(clean_url(ImageUrl(url))).startswith("[left out: ")

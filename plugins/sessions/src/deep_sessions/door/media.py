@@ -170,7 +170,8 @@ def clean_url(item: FileUrl) -> FileUrl | BinaryContent | str:
     url = clean(item.url)
     try:
         parts = urlsplit(url)
-        scheme, has_host = parts.scheme.lower(), bool(parts.netloc)
+        scheme, has_host = parts.scheme.lower(), bool(parts.netloc) and parts.port != 0
+        has_host = has_host and not (scheme.startswith("http") and any(map(str.isspace, url)))
     except ValueError:
         scheme, has_host = "", False
     if scheme == "data":
