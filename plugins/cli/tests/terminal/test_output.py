@@ -7,12 +7,14 @@ import io
 import json
 import logging
 import re
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+import pyte
 import pytest
 from deep_cli import TerminalReporter
 from deep_cli.chat.screen import ChatScreen
@@ -29,6 +31,7 @@ from deep_cli.run.approval import Question
 from deep_cli.run.changes import FileChange
 from deep_cli.run.report import Decision, RunReport, Step
 from deep_cli.run.task_screen import CallScreen
+from deep_cli.terminal import output
 from deep_cli.terminal.output import Lines, ask, confirm, say, say_json, say_text
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
 
@@ -416,3 +419,30 @@ def test_the_kernel_and_the_plugins_do_not_print() -> None:
         and calls(ast.parse(path.read_text(encoding="utf-8"))) & {"print", "echo"}
     }
     assert found <= {"tracing.py", "exits.py"}, found  # the last word of a worker whose event loop hangs
+
+
+def test_lines_and_the_foots_thread_never_mix(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "50"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(output, "REPAINTS", 100_000)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    stream = Terminal()
+    out, printed = Lines(stream), list[str]()
+    try:
+        for number in range(300):
+            out.show_foot("\n\n".join(f"unfinished {part}" for part in range(number % 7)), lambda: "status")
+            for part in range(3):
+                printed.append(f"line {number}.{part}")
+                out.line(printed[-1])
+            if number % 5 == 0:
+                out.hide_foot()
+        out.hide_foot()
+    finally:
+        sys.setswitchinterval(interval)
+    screen: Any = pyte.HistoryScreen(80, 50, history=10_000, ratio=0.5)
+    pyte.Stream(screen).feed(stream.getvalue().replace("\n", "\r\n"))
+    above: list[str] = [
+        "".join(line[at].data for at in range(max(line, default=-1) + 1)) for line in screen.history.top
+    ]
+    assert [line.rstrip() for line in (*above, *screen.display) if line.strip()] == printed

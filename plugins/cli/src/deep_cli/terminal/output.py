@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from io import StringIO
 from typing import IO, TYPE_CHECKING, Any, Protocol, TextIO, TypeAlias
@@ -20,6 +21,8 @@ Part: TypeAlias = "str | tuple[str, str]"
 """A text, or a text and its style: `bold`, `dim` or a color."""
 FOOT = 12
 """Most lines of an unfinished text below the printed ones."""
+REPAINTS = 8
+"""Of the foot, in a second."""
 
 
 def say(*parts: Part, err: bool = False, end: str = "\n", file: IO[Any] | None = None) -> None:
@@ -138,6 +141,8 @@ class Lines:
 
         self._console = Console(file=stream, highlight=False, soft_wrap=not wrap, emoji=False)
         self._foot = foot
+        # The foot has a thread. rich's own locks let a line and a repaint mix: on a busy machine an answer stood twice.
+        self._writing = threading.RLock()
         self.is_terminal = self._console.is_terminal
         self.encoding = self._console.encoding
 
@@ -157,19 +162,22 @@ class Lines:
         lines = [_text(*parts)]
         if wrap and self.is_terminal:
             lines = [piece for line in lines[0].split("\n", allow_blank=True) for piece in _broken(line, self.width)]
-        for line in lines:
-            self._console.print(line, end=end)
+        with self._writing:
+            for line in lines:
+                self._console.print(line, end=end)
 
     def control(self, sequence: str) -> None:
         """Send a control sequence to the terminal: never one that a text contains."""
-        self._console.file.write(sequence)
-        self._console.file.flush()
+        with self._writing:
+            self._console.file.write(sequence)
+            self._console.file.flush()
 
     def markdown(self, text: str) -> None:
         """Print Markdown."""
         from .markdown import Shown
 
-        self._console.print(Shown(text), soft_wrap=False)
+        with self._writing:
+            self._console.print(Shown(text), soft_wrap=False)
 
     def show_foot(self, tail: str, status: Callable[[], str]) -> None:
         """Show the end of an unfinished Markdown text, and a status line; both are replaced by the next."""
@@ -178,7 +186,7 @@ class Lines:
             most = max(1, min(FOOT, self._console.height - 6))
             lines = self._as_ansi(tail)[-most:]
         if self._foot is None:
-            self._foot = _LiveFoot(self._console)
+            self._foot = _LiveFoot(self._console, self._writing)
         self._foot.show(lines, lambda: visible(status()))
 
     def _as_ansi(self, text: str) -> list[str]:
@@ -214,15 +222,22 @@ class Lines:
             table.add_column(_text(column), header_style="dim", justify=justify, overflow="fold")
         for row in rows:
             table.add_row(*map(_text, row))
-        self._console.print(table)
+        with self._writing:
+            self._console.print(table)
 
 
 class _LiveFoot:
-    """A foot below what one console prints."""
+    """A foot below what one console prints.
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    Args:
+        console: prints.
+        writing: is held while something is printed.
+    """
+
+    def __init__(self, console: Console, writing: threading.RLock) -> None:
+        self._console, self._writing = console, writing
         self._live: Live | None = None
+        self._over = threading.Event()
         self._tail: Sequence[str] = ()
         self._status: Callable[[], str] = str
 
@@ -237,14 +252,25 @@ class _LiveFoot:
                 transient=True,
                 redirect_stdout=False,
                 redirect_stderr=False,
-                refresh_per_second=8,
+                auto_refresh=False,
             )
-            self._live.start()
+            with self._writing:
+                self._live.start()
+            self._over = threading.Event()
+            threading.Thread(target=self._repaint, args=(self._live, self._over), daemon=True).start()
 
     def hide(self) -> None:
         if self._live is not None:
-            self._live.stop()
+            with self._writing:
+                self._over.set()
+                self._live.stop()
             self._live = None
+
+    def _repaint(self, live: Live, over: threading.Event) -> None:
+        while not over.wait(1 / REPAINTS):
+            with self._writing:
+                if not over.is_set():
+                    live.refresh()
 
     def _render(self) -> Text:
         from rich.text import Text

@@ -117,7 +117,8 @@ def serve(case: Case) -> None:
         asked: dict[str, Any] = json.loads(line)
         if "id" in asked:
             answer = {"jsonrpc": "2.0", "id": asked["id"], **_answer(case, asked["method"], asked.get("params") or {})}
-            print(json.dumps(answer), flush=True)
+            sys.stdout.write(json.dumps(answer) + "\n")
+            sys.stdout.flush()
 
 
 def _answer(case: Case, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
