@@ -109,8 +109,8 @@ def test_a_suite_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
 
     with Kernel(plugins=[Weather()], read_config=False) as kernel:
         lines = [*suite_lines(kernel)]
-    assert [line.split()[0] for line in lines] == ["calls", "smoke", "weather", "work"]
-    assert "suite.toml" in lines[2]
+    assert [line.split()[0] for line in lines] == ["calls", "dialogue", "injection", "smoke", "weather", "work"]
+    assert "suite.toml" in lines[4]
 
 
 @pytest.mark.parametrize(
