@@ -28,7 +28,7 @@ def test_a_server_of_this_machine_is_named_and_another_is_not() -> None:
     away = {"code": "unreachable", "message": f"the provider cannot be reached: {SERVER}: refused"}
     assert advice_on_stored(away, "openai:m") == advice_on("unreachable", "openai:m", address=SERVER)
     assert "start the server" in advice_on_stored(away, "openai:m")
-    far = {"code": "unreachable", "message": "the provider cannot be reached: name not known"}
+    far = {"code": "unreachable", "message": "the provider cannot be reached: name not known at http://localhost.far"}
     assert advice_on_stored(far, "openai:m") == "check the network, and OPENAI_BASE_URL if it is set"
 
 

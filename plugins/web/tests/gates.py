@@ -15,8 +15,8 @@ __all__ = ["Gate"]
 
 
 class Gate:
-    """A model that, told `hold …`, says one word and then waits until the test lets it go on; `fail` fails, and so
-    does `hold … and fail` then.
+    """A model that, told `hold …`, says one word and then waits until the test lets it go on; `fail` fails, as do
+    `unpaid` and, then, `hold … and fail`.
 
     `flaky …` fails until the test lets it go on; then it says how often it was asked this.
     """
@@ -40,6 +40,8 @@ class Gate:
                     raise ModelHTTPError(400, "gate", {"message": "the account is locked"})
                 asked = [part for message in messages for part in message.parts if part.part_kind == "user-prompt"]
                 yield f"asked {sum(part.content == prompt for part in asked)} time"
+            elif prompt == "unpaid":
+                raise ModelHTTPError(402, "gate", {"message": "the account is empty"})
             elif prompt == "fail":
                 raise ModelHTTPError(400, "gate", {"message": "the provider is away"})
             else:

@@ -479,6 +479,15 @@ async def test_a_failing_provider_is_reported_and_the_conversation_continues(tmp
         assert page.last == "still here"
 
 
+@pytest.mark.parametrize("shows", [True, False])
+async def test_what_to_do_about_a_failed_run_is_said_to_who_has_the_server(tmp_path: Path, *, shows: bool) -> None:
+    gate = Gate()
+    async with working(tmp_path, gate.model, show_errors=shows) as running, running.page() as page:
+        state = await page.ask("unpaid")
+        assert state["again"] == "failed"
+        assert bool(state["advice"]) == shows
+
+
 async def test_a_run_that_failed_is_tried_again_with_its_message_once(tmp_path: Path) -> None:
     gate = Gate()
     async with working(tmp_path, gate.model) as running, running.page() as page:

@@ -45,7 +45,7 @@ OF_REQUESTS = frozenset(
     }
 )
 """The codes of requests that failed and of which something can be done."""
-_ADDRESS = re.compile(r"https?://[^\s/:]+(?::\d+)?")
+_OWN = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?=[/:\s]|$)")
 
 
 def provider_of(model: str) -> str:
@@ -104,7 +104,7 @@ def advice_on_stored(error: Mapping[str, Any] | None, model: str) -> str:
     """
     if error is None or error.get("code") not in OF_REQUESTS:
         return ""
-    found = _ADDRESS.search(str(error.get("message", ""))) if error["code"] == "unreachable" else None
+    found = _OWN.search(str(error.get("message", ""))) if error["code"] == "unreachable" else None
     address = found[0] if found is not None else ""
     return advice_on(error["code"], model, address=address, retry_after=error.get("retry_after"))
 
