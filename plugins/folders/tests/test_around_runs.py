@@ -337,10 +337,12 @@ def test_a_hook_hears_what_a_call_returned_and_how_one_failed(room: Room) -> Non
 
 
 def test_a_hook_beside_the_run_decides_nothing_and_ends_with_it(room: Room) -> None:
-    slow = {"command": KEEP + "exit 2", "async": True}
+    # A file for each: they run side by side.
+    slow = {"command": 'cat > "$CLAUDE_PLUGIN_DATA/$$.json"; exit 2', "async": True}
     room.add("log", PreToolUse=slow, PostToolUse=slow, Stop=slow, UserPromptSubmit=slow)
     assert prompts(room.play("go", ToolCallPart("ls", {"path": "."}))) == ["go"]
-    events = sorted(each["hook_event_name"] for each in room.heard("log"))
+    heard = [json.loads(path.read_text()) for path in room.store.data("log").glob("*.json")]
+    events = sorted(each["hook_event_name"] for each in heard)
     assert events == ["PostToolUse", "PreToolUse", "Stop", "UserPromptSubmit"]
 
 
