@@ -87,6 +87,7 @@ OTHERS = {
     "try agents, and judge them": [
         "eval ablate",
         "eval compare",
+        "eval harbor",
         "eval matrix",
         "eval record",
         "eval replay",
