@@ -246,6 +246,7 @@ def test_a_message_sent_while_the_server_is_down_is_there_and_is_sent_once(
         tab.sees_in("article.sending .unsent", "Not sent: the server does not answer.")
         tab.send("say dropped")
         tab.sees("article.sending > p:first-child", "say lost?", "say dropped")
+        tab.until(lambda: len(tab.texts("article.sending .unsent")) == 2)
         tab.js("document.querySelectorAll('.unsent')[1].querySelectorAll('button')[1].click()")
         assert tab.find("#text").get_attribute("value") == "say dropped"
         kept = json.loads(tab.js("return sessionStorage.getItem('sending')"))
