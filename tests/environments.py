@@ -96,7 +96,7 @@ class Distribution:
     Attributes:
         name: of the distribution.
         plugins: entry points of group `deep`: plugin name -> `module` or `module:object`.
-        files: path below the site directory -> text.
+        files: path below the site directory -> text; half of a surrogate pair in it is a byte that is no UTF-8.
         version: of the distribution.
         requires: `Requires-Dist` lines.
         commands: entry points of group `deep.commands`.
@@ -117,7 +117,10 @@ class Distribution:
         project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
         sources = [p for p in (folder / "src").rglob("*") if p.is_file() and "__pycache__" not in p.parts]
         points = project.get("entry-points", {})
-        files = {path.relative_to(folder / "src").as_posix(): path.read_text("utf-8") for path in sorted(sources)}
+        files = {
+            path.relative_to(folder / "src").as_posix(): path.read_bytes().decode("utf-8", "surrogateescape")
+            for path in sorted(sources)
+        }
         if folder.name == "cli":  # as its hatch_build.py
             files["deep_cli/plugins.json"] = (REPOSITORY / "docs" / "plugins.json").read_text("utf-8")
         if folder.name == "demo":
@@ -156,13 +159,14 @@ class Distribution:
             url = {"url": self.editable.as_uri(), "dir_info": {"editable": True}}
             files[f"{self.dist_info}/direct_url.json"] = json.dumps(url)
             files[f"_editable_{self.name.replace('-', '_')}.pth"] = f"{self.editable}\n"
-        for path, text in files.items():
+        written = {path: text.encode("utf-8", "surrogateescape") for path, text in files.items()}
+        for path, data in written.items():
             target = site / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, encoding="utf-8")
+            target.write_bytes(data)
             if path.endswith(".py"):
-                _write_byte_code(target, text)
-        lines = [f"{path},{_digest(text)},{len(text.encode())}" for path, text in files.items()]
+                _write_byte_code(target, files[path])
+        lines = [f"{path},{_digest(data)},{len(data)}" for path, data in written.items()]
         record = site / self.dist_info / "RECORD"
         record.write_text("\n".join([*lines, f"{self.dist_info}/RECORD,,", ""]), encoding="utf-8")
         return record.parent
@@ -206,8 +210,8 @@ def _byte_code(text: str) -> bytes:
     return importlib.util.MAGIC_NUMBER + checked + importlib.util.source_hash(text.encode()) + code
 
 
-def _digest(text: str) -> str:
-    raw = hashlib.sha256(text.encode()).digest()
+def _digest(data: bytes) -> str:
+    raw = hashlib.sha256(data).digest()
     return "sha256=" + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
