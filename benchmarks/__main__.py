@@ -36,7 +36,7 @@ ROWS = [
     "everything",
     "page",
 ]
-LONG_ROWS = ["endurance", "outage", "retries"]
+LONG_ROWS = ["cluster", "endurance", "outage", "retries"]
 """Rows that are measured by name only."""
 
 

@@ -80,7 +80,11 @@ def _refusal(which: str) -> QueueError:
 
 
 async def enqueue(
-    store: str | SessionStore, session_id: str, message: str | Sequence[UserContent] | None = None
+    store: str | SessionStore,
+    session_id: str,
+    message: str | Sequence[UserContent] | None = None,
+    *,
+    message_id: str | None = None,
 ) -> None:
     """Let a worker do what waits in a session.
 
@@ -88,6 +92,7 @@ async def enqueue(
         store: the open store, which costs no connection; or its URL, which opens the store and its queue for this call.
         session_id: the session; with a message, a new one is created.
         message: for the next run of the session.
+        message_id: kept with the message, for `Sessions.has_message`: a client that got no answer sends it again.
 
     Raises:
         SessionSetAside: too many attempts failed. The message waits in the session.
@@ -100,7 +105,7 @@ async def enqueue(
         queue = open_queue(store)  # first: it refuses what has no queue
         opened = open_store(store)
         try:
-            await _enqueue(opened, queue, session_id, message)
+            await _enqueue(opened, queue, session_id, message, message_id)
         finally:
             await queue.aclose()
             await opened.aclose()
@@ -110,7 +115,7 @@ async def enqueue(
         database = _open_store(root)
         _queues[root] = Queue(database)
         finalize(root, database.close).atexit = False  # the process ends: the connection ends with it
-    await _enqueue(store, _queues[root], session_id, message)
+    await _enqueue(store, _queues[root], session_id, message, message_id)
 
 
 _queues: WeakKeyDictionary[SessionStore, Queue] = WeakKeyDictionary()
@@ -118,12 +123,16 @@ _queues: WeakKeyDictionary[SessionStore, Queue] = WeakKeyDictionary()
 
 
 async def _enqueue(
-    store: SessionStore, queue: Queue, session_id: str, message: str | Sequence[UserContent] | None
+    store: SessionStore,
+    queue: Queue,
+    session_id: str,
+    message: str | Sequence[UserContent] | None,
+    message_id: str | None,
 ) -> None:
     from deep_sessions import SessionBusy, write_prompt
 
     if message is not None:
         with contextlib.suppress(SessionBusy):  # then it exists
             await store.release(await store.acquire(session_id))
-        await store.post(session_id, "prompt", write_prompt(message))
+        await store.post(session_id, "prompt", write_prompt(message, message_id=message_id))
     await queue.enqueue(session_id)

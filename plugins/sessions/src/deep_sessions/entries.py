@@ -13,7 +13,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from typing_extensions import TypedDict
 
 from .errors import StoreError
-from .plain import VERSION, as_text, check_version
+from .plain import MESSAGE, VERSION, as_text, check_version
 from .quick_json import write_quickly
 from .store import Entry, NewEntry
 
@@ -232,9 +232,13 @@ def slots_entry(slots: Mapping[str, Any], run_id: str | None) -> NewEntry:
     return NewEntry("slots", dump_plain({"slots": slots}), run_id, VERSION)
 
 
-def write_prompt(prompt: str | Sequence[UserContent], labels: Mapping[str, str] | None = None) -> bytes:
-    """Return a message as mail has it, with the labels of the run that it begins."""
+def write_prompt(
+    prompt: str | Sequence[UserContent], labels: Mapping[str, str] | None = None, *, message_id: str | None = None
+) -> bytes:
+    """Return a message as mail has it, with the labels of the run that it begins and an id of its sender's."""
     data: RunStartedData = {"prompt": prompt if isinstance(prompt, str) else [*prompt]}
+    if message_id is not None:
+        labels = {**(labels or {}), MESSAGE: message_id}
     if labels:
         data["labels"] = {**labels}
     return dump(_KINDS["run_started"], data)

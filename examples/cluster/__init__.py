@@ -1,0 +1,1 @@
+"""Services, workers and a page on one PostgreSQL."""
