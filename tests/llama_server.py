@@ -1,6 +1,7 @@
 """llama.cpp's own server with SmolLM2-135M-Instruct, on one thread, until stdin closes. Prints its address.
 
-`python tests/llama_server.py TOKENS`, with the wheels of requirements/models.txt on PYTHONPATH.
+`python tests/llama_server.py WINDOW [MOST]`, with the wheels of requirements/models.txt on PYTHONPATH: tokens of its
+window, and of an answer. With MOST it answers at temperature 0, unless a request says otherwise.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ def main() -> None:
     parameters.port = 0
     parameters.n_ctx, parameters.n_parallel, parameters.use_jinja = int(sys.argv[1]), 1, True
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
+    if sys.argv[2:]:
+        parameters.n_predict, parameters.sampling.temp = int(sys.argv[2]), 0.0
     server = xllamacpp.Server(parameters)
     print(f"address {server.listening_address}", flush=True)
     sys.stdin.read()

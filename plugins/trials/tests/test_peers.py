@@ -14,11 +14,18 @@ from deep_trials.errors import AgentNotFound, SuiteError
 from deep_trials.peers.environments import interpreter
 from deep_trials.peers.stub import answer, serve
 from deep_trials.runs import jobs_of, run_jobs
+from deep_trials.servers import Server
 from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from plugins.trials.tests.written import Maker
+
+AREA = {
+    "name": "area",
+    "description": "The area.",
+    "parameters": {"type": "object", "properties": {"width": {"type": "integer"}}, "required": ["width"]},
+}
 
 
 def tool(name: str, *required: str, **properties: Any) -> dict[str, Any]:
@@ -80,11 +87,26 @@ def test_a_peer_without_an_environment_says_how_to_make_one(
     assert interpreter("pydantic-deep") == str(python)
 
 
-def test_a_peer_takes_no_functions(make_suite: Maker) -> None:
+def test_a_peer_takes_no_tools_of_a_server(make_suite: Maker) -> None:
     suite = make_suite(one={})
-    suite = replace(suite, tasks=tuple(replace(task, functions=({"name": "area"},)) for task in suite.tasks))
-    with pytest.raises(SuiteError, match="offers functions as the only tools, and bare takes none: --agent deep"):
-        contenders(suite, ["deep", "bare"], [], {})
+    served = replace(suite.tasks[0], functions=(AREA,), server=Server([sys.executable]))
+    with pytest.raises(SuiteError, match="has tools of a server, and bare takes none: --agent deep"):
+        contenders(replace(suite, tasks=(served,)), ["deep", "bare"], [], {})
+
+
+@pytest.mark.slow
+def test_functions_are_the_only_tools_of_the_bare_agent_and_end_its_run(make_suite: Maker, tmp_path: Path) -> None:
+    check = "[(each.tool, each.args) for each in trial.calls] == [('area', {'width': 2})]"
+    suite = make_suite(
+        called={"check": check, "script": [{"calls": [{"name": "area", "args": {"width": 2}}]}, "never asked"]},
+        absent={"check": "'no tool ls' in trial.answer", "script": [{"calls": [{"name": "ls", "args": {}}]}]},
+    )
+    suite = replace(suite, tasks=tuple(replace(task, functions=(AREA,)) for task in suite.tasks))
+    outcome = asyncio.run(run_jobs(jobs_of(suite, contenders(suite, ["bare"], [], {}), 1), tmp_path / "run"))
+    assert [(row.task, row.end, row.requests) for row in outcome.rows] == [
+        ("absent", "solved", 1),
+        ("called", "solved", 1),
+    ]
 
 
 @pytest.mark.slow

@@ -38,16 +38,14 @@ def contenders(
 
     Raises:
         AgentNotFound: no configuration has that name, and it is no `module:attribute`.
-        SuiteError: no model is named, and the suite has none; or a peer would get its own tools for a task's functions.
+        SuiteError: no model is named, and the suite has none; or a peer has no way to the tools of a task's server.
     """
     found: list[Contender] = []
     for agent in agents or (DEEP,):
         python = ""
         if agent in PEERS and agent not in configs:
-            if any(task.functions for task in suite.tasks):
-                raise SuiteError(
-                    f"suite {suite.name} offers functions as the only tools, and {agent} takes none: --agent deep"
-                )
+            if any(task.server for task in suite.tasks):
+                raise SuiteError(f"suite {suite.name} has tools of a server, and {agent} takes none: --agent deep")
             config: Mapping[str, Any] = {}
             python = interpreter(agent)
         elif ":" in agent:

@@ -21,6 +21,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 MAX_RESULT = 20_000
+PYDANTIC_DEEP_TOOLS = (
+    "include_todo", "include_filesystem", "include_subagents", "include_skills", "include_plan", "include_memory",
+    "include_monitoring", "include_history_archive", "context_manager",
+)  # fmt: skip
+"""Its switches of what brings tools."""
 RULE = "Work in the current directory with your tools. All paths are relative to it. Answer when the work is done."
 
 
@@ -81,10 +86,27 @@ async def _bare(job: Mapping[str, Any], name: str, address: str, key: str) -> di
     """Run an agent of Pydantic AI with file tools written by hand."""
     from pydantic_ai import Agent
 
+    model = _pydantic_model(name, address, key)
+    if job["functions"]:
+        return await _pydantic(job, Agent(model, **_functions(job)), {})
     root = Path(job["workspace"])
     tools = [*_tools(root)] + ([_execute(root)] if job["file"]["deep"]["approve"] else [])
-    agent: Any = Agent(_pydantic_model(name, address, key), instructions=RULE, tools=tools)
-    return await _pydantic(job, agent, {})
+    return await _pydantic(job, Agent(model, instructions=RULE, tools=tools), {})
+
+
+def _functions(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an agent takes for functions that nobody runs: a call of one ends the run."""
+    from pydantic_ai import DeferredToolRequests, Tool
+    from pydantic_ai.exceptions import CallDeferred
+
+    async def offered(**arguments: object) -> str:
+        raise CallDeferred
+
+    tools = [
+        Tool[Any].from_schema(offered, each["name"], each["description"], each["parameters"])
+        for each in job["functions"]
+    ]
+    return {"tools": tools, "output_type": [str, DeferredToolRequests]} if tools else {}
 
 
 def _tools(root: Path) -> Sequence[Callable[..., str]]:
@@ -150,7 +172,10 @@ def _execute(root: Path) -> Callable[[str], str]:
 
 
 async def _pydantic_deep(job: Mapping[str, Any], name: str, address: str, key: str) -> dict[str, Any]:
-    """Run the default agent of pydantic-deep. Its edits by line hashes are off: scripts name the text itself."""
+    """Run the default agent of pydantic-deep. Its edits by line hashes are off: scripts name the text itself.
+
+    Functions take the place of its tools.
+    """
     from pydantic_ai.workspaces import LocalWorkspaceBackend
 
     peer = _module("pydantic_deep")
@@ -163,6 +188,8 @@ async def _pydantic_deep(job: Mapping[str, Any], name: str, address: str, key: s
         edit_format="str_replace",
         web_search=network,
         web_fetch=network,
+        **(dict.fromkeys(PYDANTIC_DEEP_TOOLS, False) if job["functions"] else {}),
+        **_functions(job),
     )
     deps, workspace = peer.create_default_deps(), LocalWorkspaceBackend(Path(job["workspace"]))
     return await _pydantic(job, agent, {"deps": deps, "workspace": workspace})
@@ -186,7 +213,7 @@ async def _pydantic(job: Mapping[str, Any], agent: Any, given: Mapping[str, Any]
     with capture_run_messages() as messages:
         try:
             result = await agent.run(job["instruction"], usage=usage, usage_limits=limits, **given)
-            answer, seen = str(result.output), result.all_messages()
+            answer, seen = result.output if isinstance(result.output, str) else "", result.all_messages()
         except Exception as raised:  # noqa: BLE001 - whatever a peer raises ends its run
             answer, seen, error = "", [*messages], raised
     calls, shown = _of_pydantic(seen)
@@ -222,7 +249,10 @@ def _of_pydantic(messages: Sequence[Any]) -> tuple[list[dict[str, Any]], list[di
 
 
 async def _deepagents(job: Mapping[str, Any], name: str, address: str, key: str) -> dict[str, Any]:
-    """Run the default agent of deepagents, on its own backend of files, or of a shell where the task approves one."""
+    """Run the default agent of deepagents, on its own backend of files, or of a shell where the task approves one.
+
+    Functions take the place of its tools, and the run ends before they are called.
+    """
     deep = job["file"]["deep"]
     backends = _module("deepagents.backends")
     backend = backends.LocalShellBackend if deep["approve"] else backends.FilesystemBackend
@@ -230,6 +260,7 @@ async def _deepagents(job: Mapping[str, Any], name: str, address: str, key: str)
     agent = _module("deepagents").create_deep_agent(
         _module("langchain_openai").ChatOpenAI(model=name, base_url=address, api_key=key),
         backend=backend(root_dir=root, virtual_mode=True),
+        **_langchain_functions(job),
     )
     prompt = {"messages": [("user", job["instruction"])]}
     messages: list[Any] = []
@@ -238,6 +269,8 @@ async def _deepagents(job: Mapping[str, Any], name: str, address: str, key: str)
         # A turn of its graph is a step of the model and one of the tools, and it has nodes of its own around them.
         async for state in agent.astream(prompt, {"recursion_limit": 4 * deep["requests"] + 10}, stream_mode="values"):
             messages = state["messages"]
+            if job["functions"] and getattr(messages[-1], "tool_calls", ()):
+                break
     except Exception as raised:  # noqa: BLE001 - whatever a peer raises ends its run
         error = raised
     calls, shown = _of_langchain(messages)
@@ -245,6 +278,21 @@ async def _deepagents(job: Mapping[str, Any], name: str, address: str, key: str)
     used: list[dict[str, Any]] = [each.usage_metadata or {} for each in said]
     sums = (sum(each.get("input_tokens", 0) for each in used), sum(each.get("output_tokens", 0) for each in used))
     return _report(str(said[-1].text) if said and error is None else "", error, (*sums, len(said)), calls, shown)
+
+
+def _langchain_functions(job: Mapping[str, Any]) -> dict[str, Any]:
+    if not job["functions"]:
+        return {}
+    made = _module("langchain_core.tools").StructuredTool.from_function
+    tools = [
+        made(lambda **_: "", name=each["name"], description=each["description"], args_schema=each["parameters"])
+        for each in job["functions"]
+    ]
+
+    async def only(request: Any, handler: Callable[[Any], Any]) -> Any:
+        return await handler(request.override(tools=tools))
+
+    return {"tools": tools, "middleware": [_module("langchain.agents.middleware").wrap_model_call(only)]}
 
 
 def _of_langchain(messages: Sequence[Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
