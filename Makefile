@@ -24,7 +24,7 @@ OTHER_PYTHON ?= $(firstword $(shell for python in python3.13 python3.12 $${PYENV
 # Every process of the tests writes byte code for the next one.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo setup test test-slow test-oldest test-nightly test-models test-bfcl test-hosts test-prerelease lint format docs wheels release bench bench-peers clean
+.PHONY: help demo setup test test-slow test-oldest test-nightly test-models test-bfcl test-harbor test-hosts test-prerelease lint format docs wheels release bench bench-peers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,11 @@ test-hosts: ## tools of LangChain and of plugins of llm in our agents, in an env
 	.venv-hosts/bin/python -m pip install --quiet --pre --constraint constraints.txt -r requirements/hosts.txt
 	.venv-hosts/bin/python -m pytest -q -n 0 -m "" plugins/capabilities/tests/test_hosts.py
 
+test-harbor: $(VENV)/.dev ## deep as an agent in Harbor's own classes, which need Python 3.12, in an environment of their own
+	[ -x .venv-harbor/bin/python ] || $(OTHER_PYTHON) -m venv .venv-harbor
+	$(BIN)/uv pip install --quiet --python .venv-harbor/bin/python -r requirements/harbor.txt
+	DEEP_HARBOR=$(abspath .venv-harbor/bin/python) $(BIN)/python -m pytest -q -n 0 -m "" plugins/trials/tests/test_harbor.py
+
 test-prerelease: .venv-oldest/.oldest ## the kernel's tests on the newest pre-release of Pydantic AI
 	$(BIN)/uv pip install --quiet --python .venv-oldest/bin/python --upgrade --prerelease allow pydantic-ai-slim pydantic-graph
 	rm .venv-oldest/.oldest
@@ -99,7 +104,7 @@ bench-peers: $(VENV)/.dev ## measures deep beside the peers of benchmarks/peers.
 	$(BIN)/python -m benchmarks --peers
 
 clean: ## removes what the targets made
-	rm -rf .venv .venv-hosts .venv-oldest dist build site .hypothesis .ruff_cache .pytest_cache
+	rm -rf .venv .venv-harbor .venv-hosts .venv-oldest dist build site .hypothesis .ruff_cache .pytest_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "deep needs Python 3.11 or newer: make PYTHON=python3.12")'

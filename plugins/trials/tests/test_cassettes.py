@@ -194,6 +194,35 @@ def test_agents_of_modules_are_recorded_and_their_tasks_must_be_the_same(make_su
     assert "one is not the task that was recorded: record it again" in failed.stderr
 
 
+WEATHER = """
+from deep_core import Kernel, PromptSection, hookimpl
+from deep_sessions import AgentDeps, DeepAgent
+from pydantic_ai.messages import ModelResponse, TextPart
+from pydantic_ai.models.function import FunctionModel
+
+class Weather:
+    @hookimpl
+    def deep_prompt_sections(self, context):
+        return [PromptSection.static("units", "Temperatures are in celsius.")]
+
+async def agent():
+    model = FunctionModel(lambda messages, info: ModelResponse([TextPart("yes")]))
+    return await DeepAgent.create(deps=AgentDeps(model=model, kernel=Kernel(plugins=[Weather()], read_config=False)))
+"""
+
+
+@pytest.mark.slow
+def test_a_section_that_a_plugin_changed_is_named_with_it(make_suite: Maker, tmp_path: Path) -> None:
+    folder = make_suite(one={}).folder
+    (tmp_path / "acme_weather.py").write_text(WEATHER, encoding="utf-8")
+    deep("record", str(folder), "c.jsonl", "--agent", "acme_weather:agent", "--out", "rec", folder=tmp_path)
+    deep("replay", "c.jsonl", "--out", "same", folder=tmp_path)
+    (tmp_path / "acme_weather.py").write_text(WEATHER.replace("celsius", "kelvin"), encoding="utf-8")
+    done = deep("replay", "c.jsonl", "--out", "new", folder=tmp_path, code=1)
+    assert "not the recorded request: section units of plugin weather changed\n" in done.stdout
+    assert "0 of 1 trials as recorded" in done.stdout
+
+
 def said_last(run: Path, folder: str) -> str:
     said: Mapping[str, Any] = json.loads((run / folder / "transcript.json").read_text(encoding="utf-8"))
     return said["answer"]

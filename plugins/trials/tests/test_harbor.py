@@ -1,4 +1,4 @@
-"""deep as an agent of Harbor: with DEEP_HARBOR, a Python 3.12 that has Harbor's package, in its own classes."""
+"""deep as an agent of Harbor, in its own classes: `make test-harbor` has an environment with its package."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_file_is_written_and_the_command_named(tmp_path: Path) -> None:
     assert "class Deep(BaseInstalledAgent)" in (tmp_path / "deep_harbor.py").read_text(encoding="utf-8")
 
 
-@pytest.mark.skipif(not PYTHON, reason="DEEP_HARBOR names no Python with Harbor")
+@pytest.mark.skipif(not PYTHON, reason="make test-harbor: needs Harbor")
 def test_harbor_makes_and_runs_it(tmp_path: Path) -> None:
     deep("harbor", folder=tmp_path)
     words = [PYTHON, "-c", DRIVER, str(tmp_path), sys.prefix]
