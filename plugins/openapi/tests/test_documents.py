@@ -117,6 +117,8 @@ LIST, OBJECT = ["a b", "c/d"], {"r": 1, "g": True}
         (param("p", "query"), "é+", "?p=%C3%A9%2B"),
         (param("p", "query"), LIST, "?p=a%20b&p=c%2Fd"),
         (param("p", "query", explode=False), LIST, "?p=a%20b,c%2Fd"),
+        (param("p", "query", explode=False), [], ""),
+        (param("p", "query"), {}, ""),
         (param("p", "query"), OBJECT, "?r=1&g=true"),
         (param("p", "query", explode=False), OBJECT, "?p=r,1,g,true"),
         (param("p", "query", style="spaceDelimited", explode=False), LIST, "?p=a%20b%20c%2Fd"),

@@ -129,6 +129,8 @@ def _query(parameter: Parameter, value: Any) -> list[str]:
     name = quote(parameter.name, safe="")
     if parameter.style == "json":
         return [f"{name}={quote(json.dumps(value, ensure_ascii=False), safe='')}"]
+    if value in ([], {}):
+        return []  # RFC 6570, 3.2.1. Asana refuses `opt_fields=`: "" is none of its fields
     if isinstance(value, Mapping):
         items = list(cast("Mapping[str, Any]", value).items())
         if parameter.style == "deepObject":
