@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,16 +15,19 @@ import pytest
 from deep_sessions import AgentDeps, DeepAgent, MemoryStore
 from pydantic_ai.messages import BinaryContent
 
-from deep_core import Kernel
+from deep_core import Kernel, RequestEvent, RunEvent
 from plugins.cli.tests import chat_terminal
 from plugins.cli.tests.chat_terminal import CTRL_D, Terminal
 from plugins.sessions.tests.test_door import PNG
 from tests.browser import CHROMIUM, DRIVER, browser
 from tests.lab import SMALL, llama, real
+from tests.plugins_by_hand import plugin
 
 pytestmark = real
 TIDE = "The tide goes out, and the boats lie dry on the sand till it is back. "
 LARGE, TIGHT = 8_192, 1_024
+PATIENCE = 900
+"""Seconds for a turn of the long conversation, and any number for all of them."""
 
 
 @pytest.fixture
@@ -41,8 +46,8 @@ def config(address: str, **more: Any) -> dict[str, Any]:
     return {"model": model, "profile": "small"}
 
 
-async def agent_at(address: str, **more: Any) -> DeepAgent:
-    deps = AgentDeps(session_store=MemoryStore(), kernel=Kernel())
+async def agent_at(address: str, *plugins: object, **more: Any) -> DeepAgent:
+    deps = AgentDeps(session_store=MemoryStore(), kernel=Kernel(plugins=plugins))
     return await DeepAgent.create(config=config(address, **more), deps=deps)
 
 
@@ -83,9 +88,23 @@ async def test_a_picture_for_a_model_that_only_reads_becomes_words(tight: str) -
 
 @pytest.mark.skipif(SMALL, reason="takes minutes")
 async def test_a_conversation_of_30_turns_in_a_window_of_8192() -> None:
+    made = list[str]()
+
+    def listen(event: RunEvent) -> None:
+        if isinstance(event, RequestEvent):
+            made.append(f"{event.input_tokens}+{event.output_tokens}")
+
+    begin = time.monotonic()
     with llama(LARGE) as address:
-        agent = await agent_at(address)
-        await turns(agent, 30, TIDE * 14)
+        agent = await agent_at(address, plugin("ear", run_event=listen), max_tokens=12)
+        for turn in range(30):
+            faulthandler.dump_traceback_later(PATIENCE, exit=True)  # in place of pytest's, which is for the whole test
+            del made[:]
+            result = await agent.run(f"Turn {turn}. {TIDE * 14} Say one word.", session_id="s")
+            print(f"turn {turn + 1}, {(time.monotonic() - begin) / 60:.1f} min, tokens: {', '.join(made)}", flush=True)
+            assert (turn, result.status, result.error) == (turn, "completed", None)
+            assert str(result.output).strip()
+            assert made
         await agent.close()
 
 
