@@ -1,7 +1,4 @@
-"""Twelve servers that are nearly OpenAI, in the version named, and fifteen quirks of such servers.
-
-llama.cpp is recorded (tests/test_real_models.py compares it with the server); the others are written by hand.
-"""
+"""Thirteen servers that are nearly OpenAI, and fifteen quirks of such servers. Each says where its dialect is from."""
 
 from __future__ import annotations
 
@@ -14,26 +11,40 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 Body = dict[str, Any]
+NOTHING: Body = {}
 
 
 class Dialect(NamedTuple):
     """A server's exchanges.
 
     Attributes:
-        version: that answers so.
+        source: who recorded it, in which version. What others recorded was read for its fields, values and order.
         models: what a GET answers, by its path.
         whole: what stands around a whole reply.
         chunk: what stands around a piece of one.
         kind: what it is recognized as, with nothing known but its address.
         has_tools: what it says about tools.
+        choice: what stands beside a message or a delta.
+        message: what a message always has.
+        delta: what a delta always has.
+        opening: the first chunk, before the answer.
+        running: the finish reason of a chunk that is not the last.
+        pieces: of a call in a stream: `whole`, `rest` (its name, then its arguments), `blank` (the same, with an empty
+            name in each piece), or `named` (its name and an empty id in each piece).
     """
 
-    version: str
+    source: str
     models: Mapping[str, Body]
     whole: Body
     chunk: Body
     kind: str
     has_tools: bool | None = None
+    choice: Body = NOTHING
+    message: Body = NOTHING
+    delta: Body = NOTHING
+    opening: Body | None = None
+    running: Any = None
+    pieces: str = "whole"
 
 
 def _models(owner: str | None, **more: Any) -> Body:
@@ -44,56 +55,148 @@ def _models(owner: str | None, **more: Any) -> Body:
 LLAMA_CPP = Path(__file__).parent / "llama_cpp.json"
 REAL: Body = json.loads(LLAMA_CPP.read_text(encoding="utf-8"))
 """Exchanges with a real server: see `tests.lab.exchanges`."""
+GATEWAYS: Mapping[str, Body] = {
+    path.stem: json.loads(path.read_text(encoding="utf-8"))
+    for path in sorted((Path(__file__).parent / "recordings").glob("*.json"))
+}
+"""What gateways answered in front of llama.cpp's recorded answers and of two calls by hand: `plain`, `call`, `calls`,
+and `error`, which is llama.cpp's about its window."""
 HEAD: Body = {"id": "chatcmpl-1", "created": 1_770_000_000, "model": "m"}
 WHOLE: Body = {**HEAD, "object": "chat.completion"}
 CHUNK: Body = {**HEAD, "object": "chat.completion.chunk"}
+FINGERPRINT: Body = {"system_fingerprint": "fp"}
+LOGPROBS: Body = {"logprobs": None}
+FILTERS: Body = {"content_filter_results": {"hate": {"filtered": False, "severity": "safe"}}}
+STACK = "llama-stack, tests/integration/"
+TGI = (
+    "text-generation-inference, integration-tests/models/__snapshots__/test_tools_llama/test_flash_llama_grammar_tools_"
+)
+
+
+def _recorded(name: str, kind: str) -> Dialect:
+    found = GATEWAYS[name]
+    plain: Body = found["exchanges"]["plain"]
+    source = f"{found['version']}: recorded here"
+    return Dialect(source, found["get"], plain["whole"], plain["chunks"][0], kind, pieces="rest")
+
+
 DIALECTS: Mapping[str, Dialect] = {
     "vllm": Dialect(
-        "0.11.2",
-        {"/v1/models": _models("vllm", root="m", max_model_len=8192)},
-        {**WHOLE, "prompt_logprobs": None, "kv_transfer_params": None, "service_tier": None},
-        CHUNK,
+        f"0.18.1rc1: {STACK}responses/recordings/3420e208….json, calls inference/recordings/440d2fa9….json",
+        {"/v1/models": _models("vllm", root="m", parent=None, max_model_len=8192, permission=[{"group": None}])},
+        {**WHOLE, **dict.fromkeys(("service_tier", "system_fingerprint", "prompt_logprobs", "kv_transfer_params"))},
+        {**CHUNK, "prompt_token_ids": None},
         "vllm",
+        choice={**LOGPROBS, "stop_reason": None, "token_ids": None},
+        message=dict.fromkeys(("refusal", "annotations", "audio", "function_call", "reasoning")),
+        pieces="rest",
     ),
-    "llama.cpp": Dialect(REAL["version"], REAL["get"], REAL["whole"], REAL["chunks"][0], "llama.cpp", has_tools=False),
+    "llama.cpp": Dialect(
+        f"{REAL['version']}: recorded here",
+        REAL["get"],
+        REAL["whole"],
+        REAL["chunks"][0],
+        "llama.cpp",
+        has_tools=False,
+    ),
     "ollama": Dialect(
-        "0.12.11",
+        f"no version, March 2026: {STACK}agents/recordings/00cf12dd….json; /api/ps by hand",
         {"/v1/models": _models("library"), "/api/ps": {"models": [{"name": "m", "context_length": 4096}]}},
         {**WHOLE, "system_fingerprint": "fp_ollama"},
         {**CHUNK, "system_fingerprint": "fp_ollama"},
         "ollama",
+        delta={"role": "assistant", "content": ""},
     ),
     "lmstudio": Dialect(
-        "0.3.31",
+        "0.3.35: lmstudio-bug-tracker, issues 1318 and 649; its two lists of models by hand",
         {
-            "/v1/models": _models("organization_owner"),
-            "/api/v0/models": {"data": [{"id": "m", "loaded_context_length": 4096}]},
+            "/v1/models": {
+                "data": [{"id": "m", "object": "model", "owned_by": "organization_owner"}],
+                "object": "list",
+            },
+            "/api/v0/models": {
+                "object": "list",
+                "data": [{"id": "m", "state": "loaded", "max_context_length": 32768, "loaded_context_length": 4096}],
+            },
         },
         {**WHOLE, "stats": {}, "system_fingerprint": "m"},
-        CHUNK,
+        {**CHUNK, "system_fingerprint": "m"},
         "lmstudio",
+        choice=LOGPROBS,
+        message={"reasoning_content": "", "tool_calls": []},
+        pieces="blank",
     ),
     "sglang": Dialect(
-        "0.5.5", {"/v1/models": _models("sglang", max_model_len=8192)}, {**WHOLE, "metadata": {"w": 1}}, CHUNK, "sglang"
+        "no version, November 2025: README of a fork of swiss-ai/torrent; streams and the list of models by hand",
+        {"/v1/models": _models("sglang", root="m", max_model_len=8192)},
+        {**WHOLE, "metadata": {"weight_version": "default"}},
+        CHUNK,
+        "sglang",
+        choice={**LOGPROBS, "matched_stop": None},
+        message={"reasoning_content": None, "tool_calls": None},
+        delta={"role": None, "content": None, "reasoning_content": None, "tool_calls": None},
+        running="",
+        pieces="rest",
     ),
-    "litellm": Dialect("1.79.3", {"/v1/models": _models("litellm")}, {**WHOLE, "service_tier": None}, CHUNK, "litellm"),
+    "litellm": _recorded("litellm", "unknown"),  # it calls itself openai
+    "portkey": _recorded("portkey", "llama.cpp"),  # it passes on what the server behind it says
     "openrouter": Dialect(
-        "2025-11", {"/v1/models": _models(None, context_length=8192)}, {**WHOLE, "provider": "X"}, CHUNK, "unknown"
+        "November 2025 and February 2026: pydantic-ai, tests/models/cassettes/test_openrouter/"
+        "test_openrouter_tool_calling.yaml and …_stream_with_native_options.yaml; the list of models by hand",
+        {"/v1/models": _models(None, context_length=8192)},
+        {**WHOLE, "id": "gen-1", "provider": "X"},
+        {**CHUNK, "id": "gen-1", "provider": "X"},
+        "unknown",
+        choice={**LOGPROBS, "native_finish_reason": None},
+        message={"reasoning": None, "refusal": None},
+        delta={"role": "assistant", "content": ""},
     ),
     "azure": Dialect(
-        "2024-10-21", {}, {**WHOLE, "prompt_filter_results": []}, {**CHUNK, "prompt_filter_results": []}, "unknown"
-    ),
-    "tgi": Dialect("3.3.6", {"/v1/models": _models("m")}, {**WHOLE, "system_fingerprint": "3.3.6"}, CHUNK, "unknown"),
-    "mlx_lm": Dialect(
-        "0.28.3",
-        {"/v1/models": {"object": "list", "data": [{"id": "m"}]}},
-        {**WHOLE, "created": 1.7e9},
-        CHUNK,
+        f"API v1, 2026: {STACK}responses/recordings/12395916….json",
+        {},
+        {**WHOLE, "prompt_filter_results": [{"prompt_index": 0, **FILTERS}]},
+        {**CHUNK, **FINGERPRINT, "service_tier": None, "obfuscation": "x"},
         "unknown",
+        choice={**LOGPROBS, **FILTERS},
+        message={"refusal": None, "annotations": []},
+        opening={"id": "", "object": "", "created": 0, "model": "", "prompt_filter_results": [{"prompt_index": 0}]},
+        pieces="rest",
     ),
-    "koboldcpp": Dialect("1.101", {"/v1/models": _models("koboldcpp")}, {**WHOLE, "created": None}, CHUNK, "unknown"),
+    "tgi": Dialect(
+        f"3.1.2: {TGI}nostream.json, 3.1.1: …sea_creatures_stream_required.json; the list of models by hand",
+        {"/v1/models": _models("m")},
+        {**WHOLE, "id": "", "system_fingerprint": "3.1.2-dev0-native"},
+        {**CHUNK, "id": "", "system_fingerprint": "3.1.2-dev0-native"},
+        "unknown",
+        choice=LOGPROBS,
+        delta={"role": "assistant", "content": None},
+        pieces="named",
+    ),
+    "mlx_lm": Dialect(
+        "no exchange: its source, mlx_lm/server.py at 0130d3b7",
+        {"/v1/models": {"object": "list", "data": [{"id": "m", "object": "model", "created": 1_770_000_000}]}},
+        {**WHOLE, **FINGERPRINT},
+        {**CHUNK, **FINGERPRINT},
+        "unknown",
+        message={"reasoning": "", "tool_calls": []},
+        delta={"role": "assistant", "content": "", "reasoning": "", "tool_calls": []},
+    ),
+    "koboldcpp": Dialect(
+        "1.76, no exchange: its source, koboldcpp.py",
+        {"/v1/models": _models("koboldcpp", permission=[], root="koboldcpp")},
+        {**WHOLE, "id": "chatcmpl-A1"},
+        {**CHUNK, "id": "koboldcpp"},
+        "unknown",
+        message={"tool_calls": []},
+        delta={"role": "assistant", "content": ""},
+        running="null",
+    ),
     "gateway": Dialect(
-        "none", {}, {"choices": []}, {"object": "", "id": None, "created": "", "model": None}, "unknown"
+        "no server: everything that may be wrong around a reply, by hand",
+        {},
+        {"choices": []},
+        {"object": "", "id": None, "created": "", "model": None},
+        "unknown",
     ),
 }
 USAGE: Body = {"prompt_tokens": 40, "completion_tokens": 7, "total_tokens": 47}
@@ -151,22 +254,41 @@ QUIRKS: Mapping[str, Quirk] = {
 
 def whole(dialect: Dialect, message: Body, finish: Any, usage: Any) -> Body:
     """A reply that is not streamed."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": None, **message}, "finish_reason": finish}
+    said = {"role": "assistant", "content": None, **dialect.message, **message}
+    choice = {"index": 0, **dialect.choice, "message": said, "finish_reason": finish}
     return {**dialect.whole, "choices": [choice], "usage": usage}
 
 
 def chunks(dialect: Dialect, message: Body, finish: Any, usage: Any) -> list[Body]:
-    """The same reply as a stream: a call a chunk, and the usage in every chunk, which grows."""
+    """The same reply as a stream, with the usage in every chunk, which grows."""
     calls: list[Body] = message.get("tool_calls") or []
     deltas = [{"content": message["content"]}] if "content" in message else []
-    deltas += [{"tool_calls": [{"index": at, **each}]} for at, each in enumerate(calls)]
+    deltas += [{"tool_calls": [piece]} for at, each in enumerate(calls) for piece in _pieces(dialect, at, each)]
     growing = {"prompt_tokens": 40, "completion_tokens": 1} if usage == USAGE else usage
-    out = [
-        {**dialect.chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}], "usage": growing}
-        for delta in [{"role": "assistant"}, *deltas]
-    ]
-    out.append({**dialect.chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}], "usage": usage})
-    return [*out, {**dialect.chunk, "choices": [], "usage": usage}]
+
+    def chunk(delta: Body, reason: Any, counted: Any) -> Body:
+        choice = {"index": 0, **dialect.choice, "delta": {**dialect.delta, **delta}, "finish_reason": reason}
+        return {**dialect.chunk, "choices": [choice], "usage": counted}
+
+    out = [] if dialect.opening is None else [{**dialect.opening, "choices": []}]
+    out += [chunk(delta, dialect.running, growing) for delta in [{"role": "assistant"}, *deltas]]
+    return [*out, chunk({}, finish, usage), {**dialect.chunk, "choices": [], "usage": usage}]
+
+
+def _pieces(dialect: Dialect, at: int, call: Body) -> list[Body]:
+    """A call as a server streams it."""
+    call = {"index": at, **call}
+    function: Body = call["function"]
+    arguments: Any = function.get("arguments")
+    if dialect.pieces == "whole" or not isinstance(arguments, str):
+        return [call]
+    half = len(arguments) // 2
+    said = [{"arguments": arguments[:half]}, {"arguments": arguments[half:]}]
+    if dialect.pieces == "named":
+        return [{**call, "function": {**function, **part}} for part in said]
+    name = {"name": ""} if dialect.pieces == "blank" else {}
+    parts = [{"index": call["index"], "type": "function", "function": {**name, **part}} for part in said]
+    return [{**call, "function": {"name": function["name"]}}, *parts]
 
 
 class Answer(NamedTuple):

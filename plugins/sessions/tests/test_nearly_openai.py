@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from deep_sessions.requests.ends import end_of_error
 from deep_sessions.requests.nearly_openai import StreamRepair, as_chunks, error_of, repaired
 from deep_sessions.requests.served import ServedModel
 from deep_sessions.requests.servers import SERVERS, profile_of, server_of
@@ -23,6 +24,7 @@ from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
 from deep_core import Kernel, create_default_deps
 from plugins.sessions.tests.dialects import (
     DIALECTS,
+    GATEWAYS,
     QUIRKS,
     REAL,
     Answer,
@@ -151,6 +153,12 @@ def test_a_name_that_comes_late_takes_the_arguments_with_it() -> None:
     assert [each["function"]["arguments"] for each in found] == ['{"text": "a"', "}"]
 
 
+@pytest.mark.parametrize("reason", [None, "", "null", "None"])
+def test_a_piece_that_is_not_the_last_ends_nothing(reason: str | None) -> None:
+    made = StreamRepair("m").chunk({"choices": [{"delta": {"content": "Hel"}, "finish_reason": reason}]})
+    assert made["choices"][0]["finish_reason"] is None
+
+
 async def test_a_line_of_a_stream_that_is_no_object_is_skipped() -> None:
     said: Any = chunks(DIALECTS["vllm"], {"content": "done"}, "stop", None)
     with serving(lambda _, __: Answer([[], "x", *said, 3])) as url:
@@ -168,6 +176,36 @@ async def test_a_recorded_exchange_with_a_real_server_is_read(streamed: bool) ->
         usage["prompt_tokens"],
         usage["completion_tokens"],
     )
+
+
+@either
+@pytest.mark.parametrize("gateway", GATEWAYS)
+@pytest.mark.parametrize(("said", "made"), [("call", ["a"]), ("calls", ["a", "b"])])
+async def test_a_recorded_call_of_a_gateway_is_made(gateway: str, said: str, made: list[str], streamed: bool) -> None:
+    exchanges = GATEWAYS[gateway]["exchanges"]
+
+    def answer(body: Body, number: int) -> Answer:
+        exchange: Body = exchanges[said if number == 1 else "plain"]
+        return Answer(exchange["chunks" if body.get("stream") else "whole"])
+
+    with serving(answer) as url:
+        ran_with, result = await ran(ServedModel("m", url, "none", None), streamed)
+    assert sorted(ran_with) == made
+    assert result.output == exchanges["plain"]["whole"]["choices"][0]["message"]["content"]
+
+
+@either
+@pytest.mark.parametrize("gateway", GATEWAYS)
+async def test_an_overflow_behind_a_gateway_is_one(gateway: str, streamed: bool) -> None:
+    error: Body = GATEWAYS[gateway]["exchanges"]["error"]
+    with serving(lambda _, __: Answer(error["whole"], error["status"])) as url:
+        model = ServedModel("m", url, "none", None)
+        model.client.max_retries = 0
+        with pytest.raises(ModelHTTPError) as caught:
+            await ran(model, streamed)
+    end = end_of_error(caught.value, in_request=True)
+    assert end is not None
+    assert (end.kind, end.window, end.tokens) == ("overflow", 8192, 9124)
 
 
 @either

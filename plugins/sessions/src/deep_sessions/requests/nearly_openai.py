@@ -214,7 +214,7 @@ def _choice(choice: dict[str, Any], holds: str) -> dict[str, Any]:
 
 
 def _finish(reason: object) -> str | None:
-    if not isinstance(reason, str) or not reason:
+    if not isinstance(reason, str) or reason.lower() in ("", "null", "none"):  # KoboldCpp writes null as a word
         return None
     return FINISHED.get(reason.lower(), "stop")
 
