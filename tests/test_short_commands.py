@@ -31,6 +31,10 @@ print(code, *(name for name in ("pydantic_ai", "openai", "httpx") if name in sys
 CONVERSATION = """{"type": "user", "cwd": "/shop", "message": {"role": "user", "content": "Round the cents."}}
 {"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": "I do."}]}}
 """
+OLD_CHAT = """{"format": 1, "model": "openai:x", "backend": "local", "folder": "/shop", "deps": "", "conversation": {
+"usage": {"requests": 1}, "messages": [{"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "Hi."}]},
+{"kind": "response", "parts": [{"part_kind": "text", "content": "Hello."}]}]}}
+"""
 SHORT = [
     "config export --agent -",
     "config init",
@@ -133,13 +137,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("kit/.claude-plugin/plugin.json", '{"name": "kit"}'),
         ("kit/skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies.\n---\nTidy.\n"),
         ("theirs/1.jsonl", CONVERSATION),
+        ("home/.local/share/deep/chats/shop-0/0123abcd.json", OLD_CHAT),
         ("deep.toml", "[agent]\nmodel = 'openai:x'\n"),
     ]:
         (made / path).parent.mkdir(parents=True, exist_ok=True)
         (made / path).write_text(text, encoding="utf-8")
     subprocess.run(["git", "init", "--quiet"], cwd=made, check=True)
     store = made / "home/.local/share/deep/sessions.db"
-    store.parent.mkdir(parents=True)
+    store.parent.mkdir(parents=True, exist_ok=True)
     anyio.run(_store_session, store)
     return made
 

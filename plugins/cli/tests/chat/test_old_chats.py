@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from deep_cli.chat.old_chats import OldChatDocument
-from deep_cli.chat.stored import project
 from deep_cli.run.agent import make_agent
+from deep_cli.run.names import project
+from pydantic import TypeAdapter
 from pydantic_ai import Conversation, DeferredToolRequests
 from pydantic_ai.usage import RunUsage
 
@@ -24,8 +25,9 @@ TODO = {"todos": [{"content": "buy milk", "status": "pending", "active_form": "B
 EXECUTE = Call("execute", {"command": "printf x >> effects.txt"})
 
 DAMAGE: list[tuple[Callable[[str], str], str]] = [
-    (lambda text: text[: len(text) // 2], "EOF"),
-    (lambda text: "", "EOF"),
+    (lambda text: text[: len(text) // 2], "Unterminated string"),
+    (lambda text: "", "Expecting value"),
+    (lambda text: "[" * 100_000, "recursion"),
     (lambda text: "[]", "should be an object"),
     (lambda text: text.replace('"kind":"response"', '"kind":"nosuch"'), "conversation"),
     (lambda text: text.replace('"format":1', '"format":2', 1), "written by a later deep-cli"),
@@ -59,18 +61,18 @@ def converse(*answers: Any) -> tuple[Conversation, str]:
 def keep(deep: Any, digits: str, conversation: Conversation, deps: str, *, at: int = 1) -> Path:
     """Write a file of the current folder, as an earlier version did."""
     folder = os.path.realpath(deep.work)
-    document = OldChatDocument(
-        format=1,
-        id=digits,
-        folder=folder,
-        model="openai-chat:stub",
-        backend="local",
-        deps=deps,
-        conversation=conversation,
-    )
+    document = {
+        "format": 1,
+        "id": digits,
+        "folder": folder,
+        "model": "openai-chat:stub",
+        "backend": "local",
+        "deps": deps,
+        "conversation": TypeAdapter(Conversation).dump_python(conversation, mode="json"),
+    }
     file = deep.environment.home / ".local" / "share" / "deep" / "chats" / project(folder) / f"{digits}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(document.model_dump_json(), encoding="utf-8")
+    file.write_text(json.dumps(document, separators=(",", ":")), encoding="utf-8")
     os.utime(file, (at, at))
     return file
 

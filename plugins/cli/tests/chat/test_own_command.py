@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -37,6 +38,73 @@ def test_what_ignores_ctrl_c_is_killed_with_what_it_started(deep: Any) -> None:
         terminal.see("$ trap")
         terminal.type(CTRL_C)
         terminal.expect("stopped")
+        terminal.prompt()
+        terminal.type(CTRL_D)
+        assert terminal.end() == 0
+
+
+def is_gone(process: int) -> bool:
+    """Whether a process, or a group given as -GROUP, has ended."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+IGNORES = (
+    "import os, signal, time; [signal.signal(n, signal.SIG_IGN) for n in ({0},)]; "
+    "print(os.getpid(), flush=True); time.sleep(600)"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ignored", ["2", "2, 15"])
+def test_a_second_ctrl_c_ends_what_ignores_the_first_and_only_that(deep: Any, ignored: str) -> None:
+    pid = deep.work / "pid"
+    with OpenAIStub(Script("I am here.")) as stub, Terminal(deep, *CHAT, env=stub.env) as terminal:
+        terminal.say(f"!python3 -c '{IGNORES.format(ignored)}' | tee pid")
+        terminal.until(lambda: pid.exists() and pid.read_text().endswith("\n"), "its process")
+        terminal.type(CTRL_C + CTRL_C)
+        terminal.expect("stopped")
+        terminal.until(lambda: is_gone(int(pid.read_text())), "the end of the process")
+        terminal.prompt()
+        terminal.say("are you there")
+        terminal.expect("I am here.")
+        terminal.prompt()
+        terminal.type(CTRL_D)
+        assert terminal.end() == 0
+
+
+@pytest.mark.slow
+def test_what_a_command_leaves_runs_on_while_the_chat_is_free(deep: Any) -> None:
+    line = "until [ -e go ]; do sleep 0.05; done; for n in $(seq 20000); do echo $n; done; touch done"
+    with OpenAIStub(Script("I am here.")) as stub, Terminal(deep, *CHAT, env=stub.env) as terminal:
+        terminal.say(f"!echo begun; ({line}; sleep 600) & echo left")
+        shown = terminal.expect("To end it: !kill -- -")
+        assert re.search(r"begun\s+left\s", shown)
+        group = int(re.findall(r"-(\d+)", shown + terminal.expect("@!"))[-1])
+        terminal.prompt()
+        terminal.say("!touch go")
+        terminal.until((deep.work / "done").exists, "its end")  # it goes on, though nobody sees what it writes
+        terminal.say("are you there")
+        terminal.expect("I am here.")
+        terminal.prompt()
+        terminal.say(f"!kill -- -{group}")
+        terminal.until(lambda: is_gone(-group), "the end of the group")
+        terminal.type(CTRL_D)
+        assert terminal.end() == 0
+
+
+@pytest.mark.slow
+def test_a_stop_ends_the_jobs_of_the_command_too(deep: Any) -> None:
+    with OpenAIStub(Script("x")) as stub, Terminal(deep, *CHAT, env=stub.env) as terminal:
+        terminal.say("!(trap '' INT; echo $BASHPID > pid; exec sleep 600) & wait")
+        pid = deep.work / "pid"
+        terminal.until(lambda: pid.exists() and pid.read_text().endswith("\n"), "its process")
+        terminal.type(CTRL_C)
+        terminal.expect("stopped")
+        terminal.until(lambda: is_gone(int(pid.read_text())), "the end of the process")
         terminal.prompt()
         terminal.type(CTRL_D)
         assert terminal.end() == 0

@@ -57,6 +57,9 @@ def test_versions_are_those_that_run_here_or_that_were_given() -> None:
 
 def test_what_is_no_distribution_is_said_before_anything_is_installed(tmp_path: Path) -> None:
     assert "has no pyproject.toml" in run("check", tmp_path).output
+    for name in ("../beside", "a/b", "-x", "x-", "", "é"):
+        (tmp_path / "pyproject.toml").write_text(f'[project]\nname = "{name}"\n', encoding="utf-8")
+        assert "with a project's name" in run("check", tmp_path, "--rows", tmp_path / "rows").output
     assert "no name, folder or wheel" in run("check", "--", "-x").output
 
 
@@ -120,6 +123,20 @@ def test_a_showcase_passes(name: str, links: Path, tmp_path: Path) -> None:
     assert row["well"]
     assert row["suite"]["passed"] > 20
     assert row["plugins"][0]["status"] == "active"
+
+
+@pytest.mark.wheels
+def test_the_site_of_our_own_plugins_is_made_of_their_checks(links: Path, tmp_path: Path) -> None:
+    rows, out = tmp_path / "rows", tmp_path / "out"
+    done = run("check", "deep-todo", "deep-skills", "--find-links", links, "--rows", rows)
+    assert done.exit_code == 0, done.output
+    assert "2 distributions" in run("site", rows, "--out", out).output
+    index = Page(out / "index.html")
+    assert index.links == ["deep-skills.html", "deep-todo.html"]
+    assert index.text.count("passed") == 2
+    about = Page(out / "deep-todo.html")
+    for said in ("Plugin todo: active", "write_todos", "deep_toolsets", "0 failed", "tokens a request"):
+        assert said in about.text
 
 
 TWINS = {

@@ -231,28 +231,26 @@ def import_chats(dry_run: bool) -> None:
         return
     from deep_cli import read_old_chats
 
-    from . import manage
-    from .fold import Run
-    from .journal import slots_of, usage_fields
+    from .branching import begin
+    from .plain import base_of, slots_of
 
     async def work(opened: SessionStore) -> None:
-        with Kernel() as kernel:
-            for chat in read_old_chats(kernel):
-                name, document = _line(chat.session_id), chat.document
-                if document is None or chat.state is None:
-                    say(f"skipped {_line(str(chat.path))}: {_line(chat.problem)}; fix the file, or delete it")
-                elif await _exists(opened, chat.session_id):
-                    say(f"skipped {name}: it is a session already")
-                elif dry_run:
-                    say(f"would import {name}")
-                else:
-                    old = document.conversation
-                    run = Run("import", status="completed", usage=usage_fields(old.usage), labels=chat.labels)
-                    if old.deferred_tool_requests is not None:
-                        run.status, run.requests = "paused", old.deferred_tool_requests
-                    slots = slots_of(chat.state)
-                    await manage.create(opened, chat.session_id, old.messages, slots=slots, run=run)
-                    say(f"imported {name}")
+        for chat in read_old_chats():
+            name = _line(chat.session_id)
+            if chat.problem:
+                say(f"skipped {_line(str(chat.path))}: {_line(chat.problem)}; fix the file, or delete it")
+            elif await _exists(opened, chat.session_id):
+                say(f"skipped {name}: it is a session already")
+            elif dry_run:
+                say(f"would import {name}")
+            else:
+                run: dict[str, Any] = {"id": "import", "status": "completed", "labels": chat.labels}
+                run["usage"] = chat.usage
+                if chat.requests is not None:
+                    run |= {"status": "paused", "requests": chat.requests}
+                base = base_of(chat.messages, slots_of(chat.state), run=run)
+                await begin(opened, chat.session_id, base, "idle" if chat.requests is None else "awaiting")
+                say(f"imported {name}")
 
     _with_store(None, None, work)
 

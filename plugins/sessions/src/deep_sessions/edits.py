@@ -12,8 +12,9 @@ from deep_core import DeepAgentDeps, PluginKernel
 
 from .errors import SessionBusy
 from .fold import Fold, fold
-from .journal import Journal, Tap, session_of, slots_of
+from .journal import Journal, Tap, session_of
 from .lease import Leases
+from .plain import slots_of
 from .store import Lease, SessionStore
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from .errors import AgentError, StoreError
 from .fold import RUN, Fold, History, Run, is_below, key_of_response
 from .ledger_rows import EffectRow, tail_key, write_row
 from .patches import common_start, make_patch
-from .plain import STEER
+from .plain import KEPT, STEER, slots_of
 from .slot import ASIDE, CALL
 from .store import Commit, Entry, Lease, Mail, NewEntry, SessionStatus, SessionStore
 
@@ -417,20 +417,11 @@ def base_entry(
     return messages_entry("", 0, messages, whole, run_id, new=new, base=more)
 
 
-def slots_of(session: SessionState) -> dict[str, Any]:
-    """Return a session's slots as the journal has them."""
-    return {**session.dump(), **{_KEPT + name: stored for name, stored in session.overwritten().items()}}
-
-
 def session_of(slots: Mapping[str, Any], parent: SessionState | None = None) -> SessionState:
     """Return a session with the slots that the journal has; a subagent's, if it has a parent."""
-    kept = {name.removeprefix(_KEPT): stored for name, stored in slots.items() if name.startswith(_KEPT)}
-    own = {name: stored for name, stored in slots.items() if not name.startswith(_KEPT)}
+    kept = {name.removeprefix(KEPT): stored for name, stored in slots.items() if name.startswith(KEPT)}
+    own = {name: stored for name, stored in slots.items() if not name.startswith(KEPT)}
     return SessionState(stored=own, kept=kept, parent=parent)
-
-
-_KEPT = "kept:"
-"""Prefix of data that did not validate, and whose slot was set since."""
 
 
 def usage_fields(usage: RunUsage) -> dict[str, Any]:

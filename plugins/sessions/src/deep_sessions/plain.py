@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from deep_core.plugin_api import visible
 
@@ -18,7 +18,11 @@ from .errors import MessageRefused, StoreError
 from .patches import apply_patch, make_patch
 from .store import Entry, NewEntry, SessionInfo, Stored
 
+if TYPE_CHECKING:
+    from deep_core import SessionState
+
 __all__ = [
+    "KEPT",
     "KEPT_PROMPT",
     "MESSAGE",
     "STEER",
@@ -35,6 +39,7 @@ __all__ = [
     "read_plain",
     "read_said",
     "said_by",
+    "slots_of",
     "texts_of",
 ]
 
@@ -44,6 +49,8 @@ STEER = "deep_steer"
 """Where the metadata of a request has the id of the mail that brought it."""
 MESSAGE = "message"
 """The label of a message that was queued or steered: the id that its sender gave it."""
+KEPT = "kept:"
+"""Prefix of the slots whose data did not validate, and that were set since."""
 KEPT_PROMPT = "deep_prompt"
 """In the metadata of a user's message whose run ended before the model answered it."""
 TAIL = "tail:"
@@ -295,6 +302,11 @@ def base_of(messages: Iterable[Json], slots: Json, *, run: Json | None = None, s
     data = {"path": "", "at": 0, "same": same, "slots": whole, "usage": {}, "run": run, **more, "messages": written}
     text = json.dumps(as_text(data), ensure_ascii=False, separators=(",", ":"))
     return NewEntry("base", text.encode(), None, VERSION, base=True)
+
+
+def slots_of(session: SessionState) -> dict[str, Any]:
+    """Return a session's slots as the journal has them."""
+    return {**session.dump(), **{KEPT + name: stored for name, stored in session.overwritten().items()}}
 
 
 def as_text(value: Any) -> Any:

@@ -1,35 +1,21 @@
-"""Read the chats that earlier versions of `deep chat` stored: a JSON file each."""
+"""Read the chats that earlier versions of `deep chat` stored: a JSON file each. It loads no Pydantic AI."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
-from pydantic import BaseModel, ValidationError
-from pydantic_ai import Conversation
-from pydantic_core import from_json
-
-from deep_core import Kernel, SessionState
+from deep_core import DeepAgentDeps, SessionState
 
 from ..run.names import chats_folder
 
-__all__ = ["OldChat", "OldChatDocument", "read_old_chats"]
+__all__ = ["OldChat", "read_old_chats"]
 
 FORMAT = 1
-
-
-class OldChatDocument(BaseModel):
-    """The content of a file."""
-
-    format: int
-    id: str
-    folder: str
-    model: str
-    backend: str
-    deps: str
-    conversation: Conversation
+Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -39,53 +25,79 @@ class OldChat:
     Attributes:
         path: the file.
         session_id: the chat's id in a store of sessions.
-        problem: why the file cannot be read; "" if it can.
-        document: its content; None with a problem.
+        problem: why the file cannot be read; "" if it can. The rest is empty then.
+        labels: what the runs of a chat keep of it.
+        messages: the conversation, as JSON.
+        usage: what it used: the fields of `RunUsage` that are not 0.
+        requests: the calls that wait, as JSON; None if none do.
         state: the plugins' state.
     """
 
     path: Path
     session_id: str
     problem: str = ""
-    document: OldChatDocument | None = None
-    state: SessionState | None = None
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """What the runs of a chat keep of it."""
-        found = self.document
-        return {} if found is None else {"model": found.model, "backend": found.backend, "folder": found.folder}
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    messages: Sequence[Json] = ()
+    usage: Json = field(default_factory=dict[str, Any])
+    requests: Json | None = None
+    state: SessionState = field(default_factory=SessionState)
 
 
-def read_old_chats(kernel: Kernel) -> Iterator[OldChat]:
-    """Yield the chats in files, the one used last at the end.
-
-    Args:
-        kernel: whose plugins own the state.
-    """
+def read_old_chats() -> Iterator[OldChat]:
+    """Yield the chats in files, the one used last at the end."""
     for path in sorted(chats_folder().glob("*/*.json"), key=lambda path: path.stat().st_mtime_ns):
         # The folder is named after the project; its path in the file may have lost characters that are no text.
         session_id = f"{path.parent.name}.{path.stem}"
         try:
-            yield OldChat(path, session_id, "", *_read(path, kernel))
-        except (OSError, ValueError) as error:
-            yield OldChat(path, session_id, _problem(error))
+            yield _read(path, session_id)
+        except OSError as error:
+            yield OldChat(path, session_id, error.strerror or str(error))
+        except (ValueError, RecursionError) as error:
+            yield OldChat(path, session_id, str(error))
 
 
-def _read(path: Path, kernel: Kernel) -> tuple[OldChatDocument, SessionState]:
-    text = path.read_bytes()
-    data: Any = from_json(text)
-    version = cast("dict[str, Any]", data).get("format") if isinstance(data, dict) else None
+def _read(path: Path, session_id: str) -> OldChat:
+    data = _table(json.loads(path.read_bytes(), parse_constant=str), "the file")
+    version = data.get("format")
     if isinstance(version, int) and version > FORMAT:
         raise ValueError(f"written by a later deep-cli (format {version}, this one reads {FORMAT})")
-    document = OldChatDocument.model_validate_json(text)
-    return document, kernel.load_deps(document.deps).state if document.deps else SessionState()
+    conversation = _table(data.get("conversation"), "conversation")
+    messages, requests = conversation.get("messages"), conversation.get("deferred_tool_requests")
+    if not _are_messages(messages):
+        raise ValueError("conversation: has what is no message")
+    usage, dump = _table(conversation.get("usage"), "usage"), _text(data, "deps")
+    return OldChat(
+        path,
+        session_id,
+        labels={name: _text(data, name) for name in ("model", "backend", "folder")},
+        messages=messages,
+        usage={name: value for name, value in usage.items() if value},
+        requests=None if requests is None else _table(requests, "deferred_tool_requests"),
+        state=DeepAgentDeps.load(dump).state if dump else SessionState(),
+    )
 
 
-def _problem(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False)[0]
-        return ": ".join(text for text in (".".join(map(str, first["loc"])), first["msg"]) if text)
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    return str(error)
+def _table(value: Any, name: str) -> Json:
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} should be an object")
+    return cast("Json", value)
+
+
+def _text(data: Json, name: str) -> str:
+    if not isinstance(value := data.get(name), str):
+        raise ValueError(f"{name} should be a text")
+    return value
+
+
+def _are_messages(value: Any) -> TypeGuard[list[dict[str, Any]]]:
+    """Return whether a value looks like messages. What continues the chat validates them."""
+    return _are_tables(value) and all(
+        message.get("kind") in ("request", "response")
+        and _are_tables(parts := message.get("parts"))
+        and all(isinstance(part.get("part_kind"), str) for part in parts)
+        for message in value
+    )
+
+
+def _are_tables(value: Any) -> TypeGuard[list[dict[str, Any]]]:
+    return isinstance(value, list) and all(isinstance(each, dict) for each in cast("list[Any]", value))

@@ -7,8 +7,10 @@ import os
 import re
 import shlex
 import signal
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
+import threading
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +31,9 @@ KEPT = 2_000
 LINE_BYTES = 4_000
 """Bytes kept of a line."""
 GRACE = 2.0
-"""Seconds until a command that was interrupted is killed."""
+"""Seconds from a command's interrupt to its end by SIGTERM, and from there to SIGKILL."""
+FINISHING = 0.5
+"""Seconds that what a command leaves has to write the end of its output, as `>(sort)` does."""
 # Programs that show a screen of their own or read keys, whatever their arguments are.
 _ALWAYS = re.compile(
     r"vim?|nvim|view|vimdiff|nano|pico|emacs|micro|hx|joe|ne|mcedit|less|more|man|top|htop|btop|watch|tig|lazygit|mc"
@@ -102,57 +106,27 @@ async def _lend(command: str, chat: Chat, screen: ChatScreen) -> None:
 
 
 async def _capture(command: str, chat: Chat, screen: ChatScreen) -> None:
-    """Run a command whose output is shown.
+    """Run a command whose output is shown, until its shell ends: what it leaves running runs on, as in a terminal.
 
     It has a session of its own, so that a Ctrl-C for the chat is no signal for it, and so that it cannot read what is
     typed: a program that needs the terminal says so and ends.
     """
-    started: list[Process] = []
-    timers: list[asyncio.TimerHandle] = []
-    output, killed = _Output(), asyncio.Event()
-
-    async def work() -> None:
-        # Begun here, so that Esc is heard from the first moment.
-        process = await asyncio.create_subprocess_shell(
-            command,
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=STDOUT,
-            start_new_session=os.name == "posix",
-            **_shell(),
-        )
-        started.append(process)
-        if timers:
-            _signal(process, signal.SIGINT)
-        await output.read(process, killed)
-
-    def kill() -> None:
-        for process in started:
-            _kill(process)
-        killed.set()
-
-    def stop() -> None:
-        for process in started:
-            _signal(process, signal.SIGINT)
-        timers.append(asyncio.get_running_loop().call_later(GRACE, kill))
-
+    own = _Own()
     screen.running(command)
-    running = asyncio.ensure_future(work())
+    running = asyncio.ensure_future(own.run(command))
     try:
-        await chat.stoppable(running, stop)
+        await chat.stoppable(running, own.stop)
     except LeftRunning:  # a second Ctrl-C
-        kill()
+        own.end()
         await running
     finally:
-        for timer in timers:
-            timer.cancel()
+        own.over()
         screen.turn_over()
-    lines, count = output.lines, output.count
-    code = started[0].returncode
+    lines, count, code = own.lines, own.count, own.code
     shown = lines[-OUTPUT:]
     hidden = [f"… {count - len(shown)} lines before"] if count > len(shown) else []
     screen.show_lines("\n".join([*hidden, *shown]))
-    if timers:
+    if own.stops:
         screen.problem("stopped")
     elif code:
         wanted = any(map(_NO_TERMINAL.search, shown))
@@ -160,66 +134,127 @@ async def _capture(command: str, chat: Chat, screen: ChatScreen) -> None:
     left_out = [f"… {count - len(lines)} lines before"] if count > len(lines) else []
     end = [f"exit code {code}"] if code else []
     chat.output = command, "\n".join([*left_out, *lines, *end])
+    if own.leaves:
+        to_end = f". To end it: !kill -- -{own.pid}" if os.name == "posix" else ""
+        screen.note(f"  what it started runs on; what that writes is not shown{to_end}")
     if screen.is_live and count:
         screen.note("  @! in a message gives the agent this output")
 
 
-class _Output:
-    """What a command wrote.
+class _Own(asyncio.SubprocessProtocol):
+    """A command, and what it wrote.
 
     Attributes:
-        count: how many lines it were.
+        count: how many lines it wrote.
+        stops: whether it was stopped.
+        leaves: whether it left something that runs.
+        pid: its process, and its group.
+        code: its exit code.
     """
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count = self.pid = self.code = 0
+        self.stops = self.leaves = False
         self._last, self._rest = deque[bytes](maxlen=KEPT), b""
+        self._exited, self._read = asyncio.Event(), asyncio.Event()
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def lines(self) -> list[str]:
         """The last lines, for there may be no end of them."""
         return [line.decode("utf-8", "backslashreplace") for line in self._last]
 
-    async def read(self, process: Process, killed: asyncio.Event) -> None:
-        """Read to the end, or until the command was killed: what it started may hold the pipe for ever."""
-        reading, ends = asyncio.ensure_future(self._read(process)), asyncio.ensure_future(killed.wait())
-        try:
-            await asyncio.wait([reading, ends], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            reading.cancel()
-            ends.cancel()
-            await asyncio.wait([reading, ends])
-        if killed.is_set():
-            _kill(process)  # again: it may have begun after the first time
-            # `wait` waits for the pipe too, in some versions of Python.
-            while process.returncode is None:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        else:
-            await process.wait()
+    async def run(self, command: str) -> None:
+        """Run it."""
+        # Begun here, so that Esc is heard from the first moment.
+        transport, _ = await asyncio.get_running_loop().subprocess_shell(
+            lambda: self,
+            command,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=STDOUT,
+            start_new_session=os.name == "posix",
+            **_shell(),
+        )
+        self._transport, self.pid = transport, transport.get_pid()
+        if self.stops:
+            self._signal("SIGINT")
+        await self._exited.wait()
+        with suppress(TimeoutError):  # a job behind `&` ignores Ctrl-C: what was stopped is waited for
+            await asyncio.wait_for(self._read.wait(), None if self.stops else FINISHING)
+        self.code = transport.get_returncode() or 0
+        self.leaves = not self._read.is_set()
         if self._rest:
             self._take([self._rest])
 
-    async def _read(self, process: Process) -> None:
-        stream = process.stdout
-        assert stream is not None  # noqa: S101 - a pipe
-        while piece := await stream.read(65_536):
-            *lines, rest = (self._rest + piece).split(b"\n")
-            self._take(lines)
-            self._rest = rest[:LINE_BYTES]
+    def stop(self) -> None:
+        """Interrupt it; if it goes on, end it."""
+        self.stops = True
+        self._signal("SIGINT")
+        self._later(self.end)
+
+    def end(self) -> None:
+        """End it; if it goes on, kill it."""
+        self._signal("SIGTERM")
+        self._later(self._kill)
+
+    def _kill(self) -> None:
+        self._signal("SIGKILL")
+        self._read.set()  # what has left its group may hold the pipe for ever
+
+    def over(self) -> None:
+        """Take no more of it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            if self.leaves and os.name == "posix":
+                _read_away(self._transport)
+            self._transport.close()
+
+    def _later(self, step: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(GRACE, step)
+
+    def _signal(self, name: str) -> None:
+        """Signal the command and what it started."""
+        if self._transport is not None:
+            with suppress(ProcessLookupError):
+                if os.name == "posix":
+                    os.killpg(self.pid, getattr(signal, name))
+                else:
+                    self._transport.kill()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Take what it wrote."""
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._take(lines)
+        self._rest = rest[:LINE_BYTES]
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        """Nothing writes any more."""
+        self._read.set()
+
+    def process_exited(self) -> None:
+        """Its shell ended."""
+        self._exited.set()
 
     def _take(self, lines: list[bytes]) -> None:
         self._last.extend(line[:LINE_BYTES] for line in lines)
         self.count += len(lines)
 
 
-def _signal(process: Process, number: int) -> None:
-    """Signal the command and what it started."""
-    with suppress(ProcessLookupError):
-        if os.name == "posix":
-            os.killpg(process.pid, number)
-        else:
-            process.kill()
+def _read_away(transport: asyncio.SubprocessTransport) -> None:
+    """Read what comes later, for the chat's life: without a reader, what writes would end."""
+    stream = transport.get_pipe_transport(1)
+    assert stream is not None  # noqa: S101 - a pipe
+    pipe = os.dup(stream.get_extra_info("pipe").fileno())
+    os.set_blocking(pipe, True)
 
+    def read() -> None:
+        while os.read(pipe, 65_536):
+            pass
+        os.close(pipe)
 
-def _kill(process: Process) -> None:
-    _signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))
+    threading.Thread(target=read, daemon=True).start()

@@ -34,7 +34,8 @@ FACTS = Path(__file__).with_name("facts.py")
 """A script: the environment that is checked need not have deep-cli."""
 PYTEST = ("-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "--import-mode=importlib")
 PROBLEMS = 20
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+"""The name of a project, by the rule of all indexes. A row's file is called like it."""
 
 
 @dataclass(frozen=True)
@@ -169,9 +170,12 @@ def _name(target: str, path: Path) -> str:
     """Return the distribution's name: of a folder's pyproject, of a wheel's file, or as it was given."""
     if path.is_dir():
         try:
-            return str(_pyproject(path)["project"]["name"])
+            name = str(_pyproject(path)["project"]["name"])
         except (OSError, ValueError, LookupError, TypeError):
-            raise Failure(f"{path} has no pyproject.toml with a project's name") from None
+            name = ""
+        if not _NAME.fullmatch(name):
+            raise Failure(f"{path} has no pyproject.toml with a project's name")
+        return name
     if path.is_file():
         return path.name.partition("-")[0].replace("_", "-")
     found = _NAME.match(target)
