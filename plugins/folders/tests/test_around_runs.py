@@ -115,6 +115,13 @@ def test_a_session_begins_with_what_hooks_say(room: Room) -> None:
     assert room.heard("powers")[1]["source"] == "resume"
 
 
+def test_an_explanation_is_no_message_and_no_end(room: Room) -> None:
+    room.add("powers", SessionStart=context("You have powers."), UserPromptSubmit=KEEP + "exit 2", Stop=KEEP + "exit 2")
+    explanation = room.kernel.explain(room.kernel.create_agent("test"))
+    assert explanation.by_plugin()["folders"] > 0
+    assert room.heard("powers") == []
+
+
 def test_a_hook_adds_to_each_message(room: Room) -> None:
     room.add("clock", UserPromptSubmit=KEEP + "echo It is Monday.")
     messages = room.play("what day is it?")

@@ -105,7 +105,7 @@ class HooksAroundRuns(AbstractCapability[Any]):
                     from .variables import variables_of
 
                     ctx.deps.state[VARIABLES] = await variables_of(file, place_of(ctx))
-        if ctx.prompt:  # a compaction by hand has none
+        if ctx.prompt and not _only_looks(ctx):  # a compaction by hand has none
             prompt = ctx.prompt if isinstance(ctx.prompt, str) else "\n".join(_texts(ctx.prompt))
             said = await self._ask(ctx, "UserPromptSubmit", {"prompt": prompt})
             for each in said:
@@ -123,7 +123,7 @@ class HooksAroundRuns(AbstractCapability[Any]):
     async def after_node_run(self, ctx: RunContext[Any], *, node: Any, result: Any) -> Any:
         """Ask whether the agent may end. A hook that blocks gives the model its reason, and the run goes on."""
         output = cast("End[FinalResult[Any]]", result).data.output if isinstance(result, End) else None
-        if output is None or isinstance(output, DeferredToolRequests) or JUDGING.get():
+        if output is None or isinstance(output, DeferredToolRequests) or JUDGING.get() or _only_looks(ctx):
             return cast("Any", result)
         heard = ctx.deps.state[HEARD]
         about: dict[str, Any] = {
@@ -183,6 +183,11 @@ class HooksAroundRuns(AbstractCapability[Any]):
                     said.append(_Said(who, blocks=f"{error}; deep folders remove {folder.name}"))
                 self._context.logger.warning("%s: %s", who, visible(str(error)))
         return said
+
+
+def _only_looks(ctx: RunContext[Any]) -> bool:
+    """Whether this is the run of `Kernel.explain`: nobody sent its message, and nobody reads its answer."""
+    return (ctx.model.system, ctx.model.model_name) == ("function", "explain")
 
 
 def _is_written(file: Path) -> bool:
