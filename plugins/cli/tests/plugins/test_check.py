@@ -92,6 +92,7 @@ def test_a_site_shows_each_row_and_runs_nothing_of_it(tmp_path: Path) -> None:
     assert index.links == ["acme-broken.html", "acme-tides.html"]
     assert "Tides & <script>alert(1)</script>" in index.text
     assert "1,045" in index.text
+    assert "not known" in index.text
     assert "script" not in index.tags
     about = Page(out / "acme-tides.html")
     for said in ("tide: read, network", "20 passed, 0 failed, 1 skipped", "Checked 2026-11-29", "deep_toolsets"):

@@ -12,11 +12,12 @@ from typing import Any, cast
 __all__ = ["read_rows", "write_site"]
 
 STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff;
+overflow-wrap:anywhere}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.4rem .6rem;border-bottom:1px solid #ccc;
 vertical-align:top}.well{color:#075c2e}.bad{color:#a1130f}code{font-size:.9em}
 @media(max-width:40rem){td,th{display:block;border:0;padding:.1rem 0}tr{display:block;border-bottom:1px solid #ccc;
-padding:.5rem 0}thead{display:none}}
+padding:.5rem 0}thead{display:none}td[data-head]::before{content:attr(data-head) ": "}}
 @media(prefers-color-scheme:dark){body{color:#eee;background:#161616}a{color:#8ab4f8}.well{color:#7fd6a4}.bad{color:#ff9d97}
 td,th,tr{border-color:#444}}
 """
@@ -68,10 +69,11 @@ def _table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "<tbody>"
     for row in rows:
         name, version = escape(row["distribution"]), escape(str(row.get("version") or ""))
-        tokens = sum(plugin.get("tokens") or 0 for plugin in row["plugins"])
+        known = [plugin["tokens"] for plugin in row["plugins"] if plugin.get("tokens") is not None]
+        tokens = f"{sum(known):,}" if known else "not known"
         yield (
             f'<tr><td><a href="{_file(row["distribution"])}">{name}</a> {version}</td><td>{escape(row["summary"])}</td>'
-            f"<td>{tokens:,}</td><td>{_verdict(row)}</td></tr>"
+            f'<td data-head="Tokens a request">{tokens}</td><td data-head="Check">{_verdict(row)}</td></tr>'
         )
     yield "</tbody>\n</table>"
 
