@@ -268,6 +268,33 @@ def test_a_call_in_pieces_stays_one_call() -> None:
     assert [each["function"]["name"] for each in found] == ["ping", None, None, None, "pong", "pong"]
 
 
+@pytest.mark.parametrize("name", [{}, {"name": ""}, {"name": None}])
+def test_a_call_whose_pieces_have_ids_of_their_own_is_one(name: Body) -> None:
+    repair = StreamRepair("m")
+    pieces: list[Body] = [
+        {"index": 0, "id": "c1", "function": {"name": "ping", "arguments": '{"text": '}},
+        {"index": 0, "id": "c2", "function": {**name, "arguments": '"a"}'}},
+    ]
+    assert written(repair, pieces) == [(0, '{"text": "a"}')]
+
+
+def test_a_call_that_is_sent_whole_again_is_made_once() -> None:
+    whole: Body = {"index": 0, "id": "c1", "function": {"name": "ping", "arguments": '{"text": "a"}'}}
+    first: Body = {"index": 0, "id": "c1", "function": {"name": "ping", "arguments": '{"text": '}}
+    rest: Body = {"index": 0, "function": {"arguments": '"a"}'}}
+    assert written(StreamRepair("m"), [first, rest, whole]) == [(0, '{"text": "a"}')]
+
+
+def written(repair: StreamRepair, pieces: list[Body]) -> list[tuple[int, str]]:
+    """The arguments at each index."""
+    out: dict[int, str] = {}
+    for piece in pieces:
+        chunk = repair.chunk({"choices": [{"delta": {"tool_calls": [piece]}}]})
+        for each in chunk["choices"][0]["delta"]["tool_calls"] or []:
+            out[each["index"]] = out.get(each["index"], "") + each["function"]["arguments"]
+    return [*out.items()]
+
+
 # -- what a server is sent -------------------------------------------------------------------------------------------
 
 

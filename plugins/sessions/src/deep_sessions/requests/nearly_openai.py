@@ -155,6 +155,8 @@ class StreamRepair:
             self._calls.append({"id": id or _new_id(), "name": "", "arguments": ""})
         self._open[_key(delta.get("index"))] = at
         call = self._calls[at]
+        if id == call["id"] and written and written == call["arguments"] and _is_whole(call):
+            return None  # the whole call again
         begun = bool(call["name"])
         fresh = name if not call["name"] or name != call["name"] else ""  # some repeat the name in each piece
         call["name"], call["arguments"] = call["name"] + fresh, call["arguments"] + written
@@ -173,8 +175,8 @@ class StreamRepair:
         if at is None:
             return None
         call = self._calls[at]
-        if id and call["id"] != id and (name or call["name"]):
-            return None  # ollama and others send every call at index 0
+        if id and call["id"] != id and (name or _is_whole(call)):
+            return None  # ollama and others send every call at index 0; some give each piece an id
         if not id and name and call["name"] and (name != call["name"] or _is_whole(call)):
             return None
         return at
