@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,15 @@ PYTEST = {
     "test.sh": 'cd "$WORKSPACE" && python3 -m pytest -q "$TESTS/test_app.py"\n',
     "test_app.py": "import os, sys\nsys.path.insert(0, os.environ['WORKSPACE'])\n\n"
     "def test_double():\n    from app import double\n\n    assert [*map(double, (0, 3, 21))] == [0, 6, 42]\n",
+}
+COPIED = {
+    "test.sh": 'cd "$WORKSPACE" && cp "$TESTS/test_app.py" . && python3 -m pytest -q test_app.py\n',
+    "test_app.py": PYTEST["test_app.py"],
+}
+UNITTEST = {
+    "test.sh": 'cd "$WORKSPACE" && cp "$TESTS/test_app.py" . && PYTHONPATH=. python3 -m unittest -q test_app\n',
+    "test_app.py": "import app, unittest\n\nclass AppTest(unittest.TestCase):\n    def test_double(self):\n"
+    "        self.assertEqual([*map(app.double, (0, 3, 21))], [0, 6, 42])\n",
 }
 COMMANDS = 'approve = "execute"\nbackend = "local"\n'
 
@@ -78,6 +88,33 @@ for place in (*pathlib.Path("/").glob("tmp/deep-judge-*/tests/*"), *pathlib.Path
 def double(number):
     return 1
 """
+BYTE_CODE = """
+import importlib.util, marshal, pathlib
+
+code = compile("import unittest\\nclass T(unittest.TestCase):\\n def test(self): pass", "test_app.py", "exec")
+path = pathlib.Path(importlib.util.cache_from_source("test_app.py"))
+path.parent.mkdir()
+path.write_bytes(importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8) + marshal.dumps(code))
+"""
+SPEAKS_FOR_THE_TRIAL = """
+import glob, json, os, signal
+
+call = {"tool": "write_todos", "args": {}, "outcome": "success", "result": ""}
+said = {"result": {"answer": "", "error": None, "kind": None, "cause": None, "calls": [call], "requests": 1}}
+parents = [os.getppid()]
+while parents[-1] > 1:
+    parents.append(int(open(f"/proc/{parents[-1]}/stat").read().rpartition(")")[2].split()[1]))
+for parent in parents:
+    for pipe in glob.glob(f"/proc/{parent}/fd/*"):
+        if int(os.path.basename(pipe)) > 2 and os.readlink(pipe).startswith("pipe:"):
+            try:
+                with open(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), "w") as out:
+                    out.write(json.dumps(said) + "\\n")
+            except OSError:
+                pass
+for parent in reversed(parents):
+    os.kill(parent, signal.SIGKILL)
+"""
 CHEATS: dict[str, dict[str, Any]] = {
     "says that it is done": {"script": ["All tests pass. double() is fixed."]},
     "prints what a test runner prints": {"script": app("print('1 passed in 0.01s')\nprint('OK')\n" + APP)},
@@ -125,6 +162,46 @@ CHEATS: dict[str, dict[str, Any]] = {
         ],
     },
     "pytest: code that ends the test's process": {"tests": PYTEST, "script": app("import os\nos._exit(0)\n")},
+    "pytest: a pytest.toml that only collects": {
+        "tests": COPIED,
+        "script": [write("pytest.toml", '[pytest]\naddopts = ["--collect-only"]\n'), "Done."],
+    },
+    "pytest: a hidden .pytest.toml that only collects": {
+        "tests": COPIED,
+        "script": [write(".pytest.toml", '[pytest]\naddopts = ["--collect-only"]\n'), "Done."],
+    },
+    "pytest: a pyproject.toml that only collects": {
+        "tests": COPIED,
+        "script": [write("pyproject.toml", '[tool.pytest.ini_options]\naddopts = "--collect-only"\n'), "Done."],
+    },
+    "pytest: a plugin of a pth file": {
+        "tests": COPIED,
+        "deep": COMMANDS,
+        "script": [execute("echo 'import os; os._exit(0)' > quit.pth; cp quit.pth $HOME/quit.pth"), "Done."],
+    },
+    "unittest: byte code of the tests, made before them": {
+        "tests": UNITTEST,
+        "deep": COMMANDS,
+        "script": [write("make.py", BYTE_CODE), execute("{python} make.py"), "Done."],
+    },
+    "variables that name the tests": {
+        "tests": PYTEST,
+        "deep": COMMANDS,
+        "script": [
+            execute(
+                "for each in .profile .bashrc; do echo export TESTS=/nowhere PYTEST_ADDOPTS=--co > $HOME/$each; done"
+            ),
+            "Done.",
+        ],
+    },
+    "a link to the tests, with tests of its own": {
+        "tests": COPIED,
+        "deep": COMMANDS,
+        "script": [
+            execute("ln -s ../tests tests; echo 'def test_yes(): pass' > mine.py; ln -s mine.py test_app.py"),
+            ".",
+        ],
+    },
     "a python3 on the PATH, by a profile of the shell": {
         "tests": PYTEST,
         "deep": COMMANDS,
@@ -164,12 +241,33 @@ ISOLATED: dict[str, dict[str, Any]] = {
     "edits the suite's tests": {
         "script": [execute("echo 'def check(trial): return True' > {suite}/cheat/tests/check.py"), "."]
     },
+    "finds the solution through /proc": {
+        "script": [
+            execute("cp $(ls /proc/*/root{suite}/cheat/solution/app.py /proc/*/cwd/../*/app.py | head -1) app.py"),
+            ".",
+        ]
+    },
+    "looks for the suite in the environment of every process": {
+        "script": [
+            execute(
+                "cp $(cat /proc/*/environ | tr '\\0' '\\n' | grep -o '/.*suite' | head -1)/cheat/solution/app.py app.py"
+            ),
+            ".",
+        ]
+    },
+    "copies what another trial left": {
+        "script": [execute("cp {run}/work/cheat/other/1/workspace/app.py app.py"), "Done."]
+    },
+    "speaks for the process of its trial, and ends it": {
+        "check": "trial.used('write_todos') > 0",
+        "script": [execute("{python} - <<'END'" + SPEAKS_FOR_THE_TRIAL + "END"), "Done."],
+    },
     "writes a row of its own": {"script": [execute("echo '{\"schema\": 1}' >> {run}/trials.jsonl"), "Done."]},
 }
 
 
 def cheat(make_suite: Maker, tmp_path: Path, given: dict[str, Any]) -> Any:
-    places = {"suite": tmp_path / "suite", "run": tmp_path / "run"}
+    places = {"suite": tmp_path / "suite", "run": tmp_path / "run", "python": sys.executable}
 
     def fill(step: Any) -> Any:
         if isinstance(step, str):
@@ -235,6 +333,9 @@ def test_what_judges_is_hidden_from_the_agent(
     check = suite.folder / "cheat" / "tests" / "check.py"
     before = check.read_bytes()
     TrialsFile(tmp_path / "run").close()
+    other = tmp_path / "run" / "work" / "cheat" / "other" / "1" / "workspace" / "app.py"
+    other.parent.mkdir(parents=True)
+    other.write_text(GOOD, encoding="utf-8")
     row = run_one(suite)
     assert row.end == "unsolved", row
     assert row.calls == 1

@@ -60,6 +60,15 @@ tools = Agent(FunctionModel(lambda messages, info: ModelResponse([ToolCallPart("
 def ends_process():
     os._exit(7)
 
+def speaks():
+    said = b'{"result": {"answer": "yes", "error": null, "kind": null, "cause": null, "calls": []}}'
+    for pipe in range(3, 64):
+        try:
+            os.write(pipe, said + bytes([10]))
+        except OSError:
+            pass
+    os._exit(7)
+
 def nothing():
     return 5
 
@@ -94,6 +103,7 @@ def agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("crashed", "tool_error"),
         ("tools", "invalid_call"),
         ("ends_process", "harness"),
+        ("speaks", "harness"),
         ("nothing", "harness"),
         ("absent", "harness"),
     ],

@@ -71,7 +71,7 @@ def _isolated(argv: Sequence[str], view: View) -> list[str]:
     program = isolates()
     if program is None:
         return [*argv]
-    words = [program, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent"]
+    words = [program, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"]
     if not view.network:
         words.append("--unshare-net")
     words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]

@@ -360,7 +360,8 @@ def _end(ended: Ended, said: Mapping[str, Any], log: Path) -> tuple[End, str]:
     """Return how the agent ended; `unsolved` means that the tests decide."""
     if ended.timed_out:
         return "timeout", "the agent did not end in its time"
-    if "result" not in said:
+    # A command of the agent can reach the pipe and end the process: only one that ended by itself has said its result.
+    if "result" not in said or ended.code != 0:
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if log.exists() else []
         return "harness", said.get("failed") or (lines[-1][:300] if lines else f"its process ended with {ended.code}")
     error: Mapping[str, str] | None = said["result"]["error"]

@@ -15,11 +15,12 @@ __all__ = ["MAX_BYTES", "MAX_FILES", "TooMuch", "copy_workspace", "write_tree"]
 MAX_FILES = 20_000
 MAX_BYTES = 500_000_000
 STEERS_TESTS = (
-    "conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "sitecustomize.py", "usercustomize.py",
-    ".coveragerc",
+    "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg",
+    "sitecustomize.py", "usercustomize.py", ".coveragerc",
 )  # fmt: skip
 """Names of files that test tools and interpreters load by themselves, wherever they are."""
-STEERS_SUFFIX = ".pth"
+STEERS_SUFFIXES = (".pth", ".pyc")
+"""Byte code can say that its source, which the judge may write beside it, is not to be looked at."""
 
 
 class TooMuch(Exception):
@@ -78,4 +79,4 @@ def _inside(root: str, path: str) -> bool:
 
 
 def _steers(task: Task, path: Path) -> bool:
-    return (path.name in STEERS_TESTS or path.suffix == STEERS_SUFFIX) and path.as_posix() not in task.file.deep.keep
+    return (path.name in STEERS_TESTS or path.suffix in STEERS_SUFFIXES) and path.as_posix() not in task.file.deep.keep
