@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deep_trials.reports import as_text
 from deep_trials.rows import TrialsFile, read_rows
 
 from plugins.trials.tests.written import Maker, row
@@ -30,7 +31,7 @@ def deep(*words: str, folder: Path, code: int = 0) -> subprocess.CompletedProces
 def test_a_run_shows_a_table_writes_a_page_and_goes_on(make_suite: Maker, tmp_path: Path) -> None:
     folder = make_suite(good={}, bad={"check": "False"}).folder
     done = deep("run", str(folder), "--out", "out", folder=tmp_path)
-    assert "suite: 2 tasks, 2 trials" in done.stdout
+    assert "suite: 2 tasks, 2 trials, trials:reference\n" in done.stdout
     assert "1 of 2" in done.stdout
     assert "bad  deep · trials:reference  unsolved" in done.stdout
     assert [line.split()[0] for line in done.stderr.splitlines()] == ["1/2", "2/2"]
@@ -42,6 +43,17 @@ def test_a_run_shows_a_table_writes_a_page_and_goes_on(make_suite: Maker, tmp_pa
     assert (said["schema"], said["end"], said["left"], len(said["trials"])) == (1, "done", 0, 2)
     assert said["summaries"][0]["solved"] == 1
     assert "| task |" in deep("report", "out", "--output", "markdown", folder=tmp_path).stdout
+
+
+@pytest.mark.parametrize("shared", [{"model": "openai:gpt-5.2"}, {"agent": "pydantic-deep"}])
+def test_a_table_names_what_all_share_once_and_fits_80_columns(shared: dict[str, str]) -> None:
+    names = ("pydantic-deep", "deepagents", "openai:gpt-5.2-mini")
+    kinds = [{"agent": each, "model": each, **shared} for each in names]
+    rows = [row("a", tokens_in=46_703, prompt=1_031, **kind) for kind in kinds]
+    heading, _, titles, *lines = as_text(rows)[:6]
+    assert heading == f"s: 1 tasks, 3 trials, {next(iter(shared.values()))}"
+    assert [line.split()[0] for line in lines] == [*names]
+    assert max(map(len, [titles, *lines])) <= 80
 
 
 def test_a_failure_of_the_harness_is_exit_code_1_and_not_unsolved(make_suite: Maker, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from .comparing import Comparison, Summary, by_contender, compare, summarize
@@ -46,19 +46,22 @@ def columns(found: Sequence[Summary]) -> tuple[list[str], list[list[str]]]:
     repeated = any(each.k > 1 for each in found)
     titles = ["agent", "solved", "rate", "95 %"]
     titles += [f"all of {found[0].k}", f"any of {found[0].k}"] if repeated else []
-    titles += ["calls", "tokens", "prompt", "usd", "seconds"]
+    prompted, priced = any(each.prompt for each in found), any(each.usd is not None for each in found)
+    titles += ["calls", "tokens", *(["prompt"] if prompted else []), *(["usd"] if priced else []), "seconds"]
     rows: list[list[str]] = []
     for each in found:
         cells = [each.who, f"{each.solved} of {each.trials}", percent(each.rate), interval(each)]
         cells += [percent(each.all_of_k), percent(each.any_of_k)] if repeated else []
-        cells += [f"{each.calls:.1f}", f"{each.tokens:,.0f}", f"{each.prompt:,.0f}" if each.prompt else "–"]
-        cells += ["–" if each.usd is None else f"{each.usd:.4f}", f"{each.seconds:.1f}"]
+        cells += [f"{each.calls:.1f}", f"{each.tokens:,.0f}"]
+        cells += [f"{each.prompt:,.0f}" if each.prompt else "–"] if prompted else []
+        cells += ["–" if each.usd is None else f"{each.usd:.4f}"] if priced else []
+        cells += [f"{each.seconds:.1f}"]
         rows.append(cells)
     return titles, rows
 
 
 LEGEND_OF_PARTS = "tokens: what it adds to each request; difference: points, with the interval over tasks"
-LEGEND = "a trial: calls, tokens, usd, seconds; prompt: estimated tokens of prompt and tools in each request"
+LEGEND = "a trial: calls, tokens, usd, seconds; a request: prompt and tools, estimated"
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -96,9 +99,11 @@ def as_text(rows: Sequence[Row]) -> list[str]:
     """Return the lines for a terminal."""
     if not rows:
         return ["no trial was run"]
-    found = summaries(rows)
-    suite, tasks = rows[0].suite, len({row.task for row in rows})
-    lines = [f"{suite}: {tasks} tasks, {len(rows)} trials", "", *table(*columns(found)), "", LEGEND]
+    titles, cells = columns(summaries(rows))
+    names, shared = _short(rows)  # 80 columns have room for the table then
+    cells = [[name, *line[1:]] for name, line in zip(names, cells, strict=True)]
+    heading = f"{rows[0].suite}: {len({row.task for row in rows})} tasks, {len(rows)} trials"
+    lines = [", ".join([heading, *shared]), "", *table(titles, cells), "", LEGEND]
     if parts := scores(rows):
         lines += ["", *parts]
     if bad := failed(rows):
@@ -108,6 +113,17 @@ def as_text(rows: Sequence[Row]) -> list[str]:
     if said := verdicts(rows):
         lines += ["", *said]
     return lines
+
+
+def _short(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
+    """Return the names of contenders without the model or the agent that all share, and what that is."""
+    firsts = [theirs[0] for theirs in by_contender(rows).values()]
+    models, agents = {row.model for row in firsts}, {row.agent for row in firsts}
+    if len(models) == 1 and models != {""}:
+        return [replace(row, model="").who for row in firsts], [*models]
+    if len(agents) == 1 and "" not in models:
+        return [replace(row, agent=row.model, model="").who for row in firsts], [*agents]
+    return [row.who for row in firsts], []
 
 
 def scores(rows: Sequence[Row]) -> list[str]:
