@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -13,8 +14,11 @@ from typing import Any
 
 __all__ = ["Broken", "Call", "Trial", "call", "read", "run"]
 
+PATIENCE = 6
+"""Seconds on the clock for each of a processor: a busy machine fails nobody."""
 _CALLER = """
-import importlib, json, os, sys
+import importlib, json, os, resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[2]),) * 2)
 out = os.fdopen(int(sys.argv[1]), "w")
 os.set_inheritable(out.fileno(), False)
 sys.path.insert(0, os.getcwd())
@@ -80,7 +84,7 @@ def call(workspace: Path, function: str, *args: Any, seconds: float = 10.0, **kw
         workspace: the folder that the module is in.
         function: `module:function`, or `package.module:Class.method`.
         args: positional arguments; JSON.
-        seconds: the most it may take.
+        seconds: the most of a processor that it may take; on the clock it has PATIENCE times as long.
         kwargs: keyword arguments; JSON.
 
     Raises:
@@ -90,7 +94,7 @@ def call(workspace: Path, function: str, *args: Any, seconds: float = 10.0, **kw
     read_end, write_end = os.pipe()
     try:
         with subprocess.Popen(
-            [sys.executable, "-I", "-B", "-c", _CALLER, str(write_end)],
+            [sys.executable, "-I", "-B", "-c", _CALLER, str(write_end), str(math.ceil(seconds))],
             cwd=workspace,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -101,10 +105,12 @@ def call(workspace: Path, function: str, *args: Any, seconds: float = 10.0, **kw
             os.close(write_end)
             write_end = -1
             try:
-                _, errors = process.communicate(json.dumps([module, name, args, kwargs]).encode(), timeout=seconds)
+                _, errors = process.communicate(
+                    json.dumps([module, name, args, kwargs]).encode(), timeout=seconds * PATIENCE
+                )
             except subprocess.TimeoutExpired:
                 process.kill()
-                raise Broken(f"{function} took more than {seconds:g} s") from None
+                raise Broken(f"{function} took more than {seconds * PATIENCE:g} s") from None
         with os.fdopen(read_end, "rb") as pipe:
             read_end = -1
             said = pipe.read()
@@ -122,13 +128,21 @@ def call(workspace: Path, function: str, *args: Any, seconds: float = 10.0, **kw
 def run(workspace: Path, *argv: str, seconds: float = 20.0) -> subprocess.CompletedProcess[str]:
     """Run a program of the agent in its workspace; `python` is this interpreter, without site of the workspace.
 
+    On the clock, it has PATIENCE times its seconds.
+
     Raises:
         Broken: it cannot be started, or takes too long.
     """
     words = [sys.executable, "-B", *argv[1:]] if argv[0] == "python" else [*argv]
     try:
         return subprocess.run(
-            words, cwd=workspace, env=_environment(), capture_output=True, text=True, errors="replace", timeout=seconds
+            words,
+            cwd=workspace,
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds * PATIENCE,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Broken(f"{argv[0]}: {error}") from None

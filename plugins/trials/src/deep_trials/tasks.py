@@ -70,7 +70,7 @@ class TaskFile(_Table):
     version: str = "1.0"
     metadata: Metadata = Metadata()
     agent: Timeout = Timeout()
-    verifier: Timeout = Timeout(timeout_sec=60.0)
+    verifier: Timeout = Timeout()
     deep: DeepTable = DeepTable()
 
 
