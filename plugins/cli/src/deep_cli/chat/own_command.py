@@ -136,7 +136,7 @@ async def _capture(command: str, chat: Chat, screen: ChatScreen) -> None:
     chat.output = command, "\n".join([*left_out, *lines, *end])
     if own.leaves:
         to_end = f". To end it: !kill -- -{own.pid}" if os.name == "posix" else ""
-        screen.note(f"  what it started runs on; what that writes is not shown{to_end}")
+        screen.note(f"  what it started runs on, unseen{to_end}")
     if screen.is_live and count:
         screen.note("  @! in a message gives the agent this output")
 
