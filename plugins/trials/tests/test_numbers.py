@@ -178,3 +178,5 @@ def test_tasks_are_paired_and_costs_are_of_those_that_both_solved() -> None:
     assert not comparison.worse_by(0.34)
     with pytest.raises(ValueError, match="no task in common"):
         compare(first, [row("z")])
+    with pytest.raises(ValueError, match=r"one run is of 2 contenders: .*weak"):
+        compare([*first, row("a", agent="weak")], second)  # together, their rates are nobody's

@@ -178,8 +178,11 @@ def compare(first: Sequence[Row], second: Sequence[Row]) -> Comparison:
     """Compare two contenders by the tasks that both have. Trials that failed outside of the agent are left out.
 
     Raises:
-        ValueError: they have no task in common.
+        ValueError: they have no task in common, or the trials of one are those of several contenders.
     """
+    for rows in (first, second):
+        if len(every := by_contender(rows)) > 1:
+            raise ValueError(f"one run is of {len(every)} contenders: {', '.join(every)}; compare runs of one each")
     one, two = by_task(first), by_task(second)
     common = [task for task in one if task in two]
     if not common:
