@@ -7,7 +7,7 @@ import random
 from itertools import combinations
 
 import pytest
-from deep_trials.comparing import compare, summarize
+from deep_trials.comparing import compare, compare_runs, summarize
 from deep_trials.numbers import (
     effective_size,
     interval_of_difference,
@@ -178,5 +178,12 @@ def test_tasks_are_paired_and_costs_are_of_those_that_both_solved() -> None:
     assert not comparison.worse_by(0.34)
     with pytest.raises(ValueError, match="no task in common"):
         compare(first, [row("z")])
-    with pytest.raises(ValueError, match=r"one run is of 2 contenders: .*weak"):
-        compare([*first, row("a", agent="weak")], second)  # together, their rates are nobody's
+
+
+def test_runs_of_several_are_compared_each_with_itself() -> None:
+    strong, weak = [row("a"), row("b")], [row("a", agent="weak", passed=False), row("b", agent="weak")]
+    better = [row("a", agent="weak"), row("b", agent="weak")]
+    assert [each.difference for each in compare_runs([*strong, *weak], [*better, *strong])] == [0, 0.5]
+    assert [each.difference for each in compare_runs(strong, weak)] == [-0.5]
+    with pytest.raises(ValueError, match="no contender is in both"):
+        compare_runs([*strong, *weak], [row("a", agent="other")])

@@ -159,9 +159,9 @@ class TwoPeople:
         turns: list[list[str]] = []
         self._is_cut = False
         for line in self._chat.lines:
-            if found := re.fullmatch(r"> ((?:say|hold) .*)", line):
+            if found := re.fullmatch(r"(?:> |another process wrote: )((?:say|hold) .*)", line):
                 turns.append([found[1]])
-            elif found := re.fullmatch(r"(?:another process wrote: )?((?:say|hold|word|half|whole|begin)\b.*)", line):
+            elif found := re.fullmatch(r"((?:say|hold|word|half|whole|begin)\b.*)", line):
                 turns = turns or [[]]  # another one wrote before this one did
                 turns[-1].append(found[1])
             elif "the conversation, which is now:" in line:

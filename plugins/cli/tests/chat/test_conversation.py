@@ -661,7 +661,7 @@ def test_a_message_to_a_chat_that_another_process_runs_is_its_next_one_and_both_
             second.expect("another interface changed the conversation")
             second.expect("> hello")
     (session,) = stored(deep)
-    assert texts(deep, session) == ["hello", "one"]
+    assert texts(deep, session) == ["hello", "one", "first", LONG]  # each message is a turn, whoever wrote it
 
 
 @pytest.mark.slow

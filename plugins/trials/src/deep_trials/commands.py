@@ -316,8 +316,11 @@ def validate(ctx: click.Context, suite_name: str, write: bool, times: int, at_on
 )
 @click.pass_context
 def compare_command(ctx: click.Context, first: Path, second: Path, worse: str | None, output: str) -> None:
-    """Compare two runs, folders or trials.jsonl, by the tasks that both have."""
-    from .comparing import compare
+    """Compare two runs, folders or trials.jsonl, by the tasks that both have.
+
+    A run of several agents or models is compared agent by agent.
+    """
+    from .comparing import compare_runs
     from .reports import comparison_json, comparison_lines
     from .rows import read_rows
 
@@ -325,14 +328,15 @@ def compare_command(ctx: click.Context, first: Path, second: Path, worse: str | 
     with _failures():
         rows = [read_rows(path) for path in (first, second)]
         try:
-            found = compare(*rows)
+            found = compare_runs(*rows)
         except ValueError as error:
             raise Failure(str(error), 1) from error
-    is_worse = points is not None and found.worse_by(points)
+    is_worse = points is not None and any(each.worse_by(points) for each in found)
     if output == "json":
-        say_json({**comparison_json(found), "worse": is_worse})
+        every = [comparison_json(each) for each in found]
+        say_json({**(every[0] if len(every) == 1 else {"schema": 1, "comparisons": every}), "worse": is_worse})
     else:
-        say("\n".join(comparison_lines(found)))
+        say("\n\n".join("\n".join(comparison_lines(each)) for each in found))
     if is_worse:
         say(f"worse by more than {worse}", err=True)
     ctx.exit(WORSE if is_worse else 0)

@@ -11,7 +11,7 @@ from statistics import fmean
 from .numbers import effective_size, interval_of_difference, mcnemar, needed, pass_all, pass_any, wilson
 from .rows import End, Row
 
-__all__ = ["Comparison", "Ratio", "Summary", "by_contender", "compare", "summarize"]
+__all__ = ["Comparison", "Ratio", "Summary", "by_contender", "compare", "compare_runs", "summarize"]
 
 SHOWN = 0.05
 """A difference with a smaller p-value is shown."""
@@ -178,11 +178,8 @@ def compare(first: Sequence[Row], second: Sequence[Row]) -> Comparison:
     """Compare two contenders by the tasks that both have. Trials that failed outside of the agent are left out.
 
     Raises:
-        ValueError: they have no task in common, or the trials of one are those of several contenders.
+        ValueError: they have no task in common.
     """
-    for rows in (first, second):
-        if len(every := by_contender(rows)) > 1:
-            raise ValueError(f"one run is of {len(every)} contenders: {', '.join(every)}; compare runs of one each")
     one, two = by_task(first), by_task(second)
     common = [task for task in one if task in two]
     if not common:
@@ -210,6 +207,21 @@ def compare(first: Sequence[Row], second: Sequence[Row]) -> Comparison:
         needed=None if p < SHOWN else max(needed(size, share), len(common) + 1),
         ratios=_ratios(first, second),
     )
+
+
+def compare_runs(first: Sequence[Row], second: Sequence[Row]) -> list[Comparison]:
+    """Compare two runs: the contender of one with that of the other; if one has several, each with itself.
+
+    Raises:
+        ValueError: no contender of several is in both runs, or they have no task in common.
+    """
+    one, two = by_contender(first), by_contender(second)
+    if len(one) == len(two) == 1:
+        return [compare(first, second)]
+    both = [who for who in one if who in two]
+    if not both:
+        raise ValueError(f"no contender is in both runs: {', '.join(one)} and {', '.join(two)}")
+    return [compare(one[who], two[who]) for who in both]
 
 
 def _ratios(first: Sequence[Row], second: Sequence[Row]) -> list[Ratio]:

@@ -259,7 +259,8 @@ class Chat:
                     await asyncio.wait(self._posts)
                 if outcome.status != "completed" or not await self._runs.waiting(chat):
                     break
-                step, is_next = self._run_next, True
+                step, is_next, begins, outcome = self._run_next, True, True, None
+                self.log.begin(await self._runs.entry(chat))  # a turn of its own: /undo takes back one message
         except Stopped:  # at a question: the calls must not wait any more
             await self._attempt(self._runs.cancel(self.stored))
             return await self._end_stopped(before)
