@@ -35,6 +35,8 @@ UNITTEST = {
     "        self.assertEqual([*map(app.double, (0, 3, 21))], [0, 6, 42])\n",
 }
 COMMANDS = 'approve = "execute"\nbackend = "local"\n'
+OTHERS = "work/cheat/other/1/workspace/app.py"
+"""In the folder of a run: what another trial wrote."""
 
 
 def write(path: str, content: str) -> dict[str, Any]:
@@ -255,9 +257,7 @@ ISOLATED: dict[str, dict[str, Any]] = {
             ".",
         ]
     },
-    "copies what another trial left": {
-        "script": [execute("cp {run}/work/cheat/other/1/workspace/app.py app.py"), "Done."]
-    },
+    "copies what another trial left": {"script": [execute(f"cp {{run}}/{OTHERS} app.py"), "Done."]},
     "speaks for the process of its trial, and ends it": {
         "check": "trial.used('write_todos') > 0",
         "script": [execute("{python} - <<'END'" + SPEAKS_FOR_THE_TRIAL + "END"), "Done."],
