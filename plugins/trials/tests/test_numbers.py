@@ -185,5 +185,7 @@ def test_runs_of_several_are_compared_each_with_itself() -> None:
     better = [row("a", agent="weak"), row("b", agent="weak")]
     assert [each.difference for each in compare_runs([*strong, *weak], [*better, *strong])] == [0, 0.5]
     assert [each.difference for each in compare_runs(strong, weak)] == [-0.5]
+    other = [row("a", agent="other")]
+    assert [each.first for each in compare_runs([*strong, *weak], other)] == [strong[0].who, weak[0].who]
     with pytest.raises(ValueError, match="no contender is in both"):
-        compare_runs([*strong, *weak], [row("a", agent="other")])
+        compare_runs([*strong, *weak], [*other, row("a", agent="another")])

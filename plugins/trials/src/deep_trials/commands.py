@@ -318,7 +318,7 @@ def validate(ctx: click.Context, suite_name: str, write: bool, times: int, at_on
 def compare_command(ctx: click.Context, first: Path, second: Path, worse: str | None, output: str) -> None:
     """Compare two runs, folders or trials.jsonl, by the tasks that both have.
 
-    A run of several agents or models is compared agent by agent.
+    Of several agents or models, those in both runs are compared, each with itself.
     """
     from .comparing import compare_runs
     from .reports import comparison_json, comparison_lines

@@ -210,18 +210,17 @@ def compare(first: Sequence[Row], second: Sequence[Row]) -> Comparison:
 
 
 def compare_runs(first: Sequence[Row], second: Sequence[Row]) -> list[Comparison]:
-    """Compare two runs: the contender of one with that of the other; if one has several, each with itself.
+    """Compare two runs: contenders that are in both, each with itself; else all with the only one of the other run.
 
     Raises:
-        ValueError: no contender of several is in both runs, or they have no task in common.
+        ValueError: no contender is in both runs and both have several, or two have no task in common.
     """
     one, two = by_contender(first), by_contender(second)
-    if len(one) == len(two) == 1:
-        return [compare(first, second)]
-    both = [who for who in one if who in two]
-    if not both:
+    if both := [who for who in one if who in two]:
+        return [compare(one[who], two[who]) for who in both]
+    if len(one) > 1 and len(two) > 1:
         raise ValueError(f"no contender is in both runs: {', '.join(one)} and {', '.join(two)}")
-    return [compare(one[who], two[who]) for who in both]
+    return [compare(mine, theirs) for mine in one.values() for theirs in two.values()]
 
 
 def _ratios(first: Sequence[Row], second: Sequence[Row]) -> list[Ratio]:
