@@ -8,7 +8,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import deep_sessions
+import pytest
 from deep_cli.chat.conversation import Chat
 from deep_cli.chat.prompt import ChatPrompt
 from deep_cli.chat.screen import ChatScreen
@@ -17,7 +20,7 @@ from deep_cli.run.agent import make_agent
 from deep_cli.run.names import new_id
 from deep_cli.run.progress import CliProgress
 from deep_cli.terminal.interrupts import ChatLoop
-from deep_sessions import MemoryStore, StoreError
+from deep_sessions import Lease, MemoryStore, Runner, StoreError, rewind, session_capabilities
 
 from deep_core import Kernel
 from tests.stubs import RequestView, Script, function_model
@@ -113,3 +116,30 @@ def test_a_message_that_cannot_be_stored_is_sent_next_and_the_error_is_shown() -
         assert "the disk is full" in here.shown.getvalue()
         assert "steering" not in here.shown.getvalue()
         assert here.prompt.queue == ["be brief"]
+
+
+@pytest.mark.parametrize("then", ["", "page"])
+def test_what_another_interface_does_as_a_run_begins_is_shown_and_not_taken_back(then: str) -> None:
+    class Shared(MemoryStore):
+        elsewhere = False
+
+        async def acquire(self, session_id: str, **how: Any) -> Lease:
+            if self.elsewhere:  # this chat has looked, and does not run yet
+                self.elsewhere = False
+                await rewind(self, session_id, to=0)
+                if then:
+                    await page.run(session_id, then, run_id="page")
+            return await super().acquire(session_id, **how)
+
+    store = Shared()
+    with Kernel(plugins=[deep_sessions], discover=False) as kernel, conversation(Script("one", "two"), store) as here:
+        agent = kernel.create_agent(function_model(Script("from there")), capabilities=session_capabilities())
+        page = Runner(agent, store, kernel=kernel)
+        here.turn("first")
+        store.elsewhere = True
+        here.turn("second")
+        shown = here.shown.getvalue().partition("another interface changed the conversation")[2]
+        said = [text for text in ("first", "one", "page", "from there", "second", "two") if text in shown]
+        assert said == [*(["page", "from there"] if then else []), "second", "two"]
+        assert here.loop.run(here.chat.take_back(1)) is None
+        assert ("page" in str(here.chat.stored.messages)) == bool(then)

@@ -235,22 +235,23 @@ class Chat:
                     self._screen.show_message(text_of(prompt))
         # What was unfinished belongs to this turn.
         before = len(self.stored.messages) if prompt is not None else 0
-        shown = _seen(self.stored)
         self._said = [] if prompt is None else [text_of(prompt)]
-        self._was_run, outcome, is_next, is_left = True, None, how == "next", False
+        self._was_run, outcome, is_next, is_left, is_changed = True, None, how == "next", False, False
         if prompt is not None and await self._runs.waiting(self.stored):  # that goes first
             if await self._leave_message(prompt, BEHIND) == "lost":
                 return "lost"
             prompt, self._said, is_next, is_left = None, [], True, True
         self._screen.waiting()
+        entry = await self._runs.entry(self.stored)
         if begins := prompt is not None or is_next:
-            self.log.begin(await self._runs.entry(self.stored))
+            self.log.begin(entry)
         try:
             runs, chat = self._runs, self.stored
             ways = {"": partial(runs.resume, chat), "again": partial(runs.retry, chat), "next": self._run_next}
             step = ways["next" if is_next else how] if prompt is None else partial(runs.send, chat, prompt)
             while True:
                 outcome = await self._run(step)
+                is_changed |= begins and not await self._runs.follows(chat, entry, outcome.run_id)
                 while outcome.status == "awaiting" and outcome.requests is not None:
                     waiting = await questions(outcome.requests, self._workspace(chat.id))
                     results = await self._decide(outcome.requests, waiting)
@@ -260,7 +261,8 @@ class Chat:
                 if outcome.status != "completed" or not await self._runs.waiting(chat):
                     break
                 step, is_next, begins, outcome = self._run_next, True, True, None
-                self.log.begin(await self._runs.entry(chat))  # a turn of its own: /undo takes back one message
+                entry = await self._runs.entry(chat)
+                self.log.begin(entry)  # a turn of its own: /undo takes back one message
         except Stopped:  # at a question: the calls must not wait any more
             await self._attempt(self._runs.cancel(self.stored))
             return await self._end_stopped(before)
@@ -285,7 +287,9 @@ class Chat:
         finally:
             self._interrupts.over()
             self._screen.turn_over()
-            self._check_order(shown)
+            if is_changed:  # just before a run; to take that one back would take back what another person did
+                self.log.clear()
+                self._show_anew()
         if outcome.status == "aborted":
             return await self._end_stopped(before)
         if outcome.error is not None:
@@ -482,13 +486,6 @@ class Chat:
         self._own = [message for message in self._own if ("user-prompt", message) not in now]
         return before
 
-    def _check_order(self, before: list[tuple[str, str]]) -> None:
-        """Show the conversation anew if another interface added something just before this turn."""
-        now = _seen(self.stored)[: len(before) + 1]
-        if self._said and len(now) > len(before) and now[:-1] == before and now[-1] != ("user-prompt", self._said[0]):
-            self.log.clear()
-            self._show_anew()
-
     def _show_anew(self) -> None:
         self._screen.note("  another interface changed the conversation, which is now:")
         self._screen.replay(self.stored.messages)
@@ -532,6 +529,7 @@ class Chat:
             self._screen.problem(self._explain(error))
 
     def _not_stored(self, why: str) -> None:
+        self.log.clear()  # its entries have other numbers in memory
         self._screen.problem(f"this chat is not stored: {one_line(why, None)}", "The chat continues.")
 
     # -- the conversation ----------------------------------------------------------------------------------------------

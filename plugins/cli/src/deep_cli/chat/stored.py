@@ -269,6 +269,14 @@ class ChatRuns:
             return (await self.store.info(chat.id)).seq
         return 0
 
+    async def follows(self, chat: StoredChat, entry: int, run_id: str) -> bool:
+        """Whether a run began right after an entry: no other interface wrote between the two."""
+        with suppress(AgentError):
+            return not self.is_stored or all(
+                each.run_id == run_id for each in await self.store.entries(chat.id, after=entry, limit=1)
+            )
+        return True
+
     async def rewind(self, chat: StoredChat, entry: int) -> None:
         """Set a chat back. Errors as for `deep_sessions.rewind`."""
         from deep_sessions import rewind
