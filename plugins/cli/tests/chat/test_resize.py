@@ -39,11 +39,13 @@ class Tmux:
     def screen(self) -> str:
         return self._do("capture-pane", "-p")
 
-    def until(self, shows: Callable[[str], bool]) -> None:
+    def until(self, shows: Callable[[str], bool]) -> str:
+        """Wait for a screen, and return it: the next one may be of the moment in which the chat redraws itself."""
         end = time.monotonic() + PATIENCE
-        while not shows(self.screen):
-            assert time.monotonic() < end, self.screen
+        while not shows(screen := self.screen):
+            assert time.monotonic() < end, screen
             time.sleep(0.05)
+        return screen
 
     def close(self) -> None:
         subprocess.run(["tmux", "-S", str(self._socket), "kill-server"], capture_output=True, check=False)
@@ -64,8 +66,11 @@ def test_no_size_leaves_a_copy_of_the_prompt(deep: Any, tmp_path: Path) -> None:
                 tmux.resize(columns)
                 tmux.type(str(number))  # what shows it has drawn itself at this size
                 typed = DRAFT + "".join(map(str, range(number + 1)))
-                tmux.until(lambda screen, typed=typed: typed.replace(" ", "") in "".join(screen.split()))
-                assert tmux.screen.count("ready ·") == 1, tmux.screen
-                assert tmux.screen.count("> a draft") == 1, tmux.screen
+                screen = tmux.until(
+                    lambda screen, typed=typed: (
+                        "ready ·" in screen and typed.replace(" ", "") in "".join(screen.split())
+                    )
+                )
+                assert (screen.count("ready ·"), screen.count("> a draft")) == (1, 1), screen
         finally:
             tmux.close()

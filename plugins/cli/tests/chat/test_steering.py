@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from deep_cli.run.agent import make_agent
 from deep_cli.run.names import new_id
 from deep_cli.run.progress import CliProgress
 from deep_cli.terminal.interrupts import ChatLoop
-from deep_sessions import Lease, MemoryStore, Runner, StoreError, rewind, session_capabilities
+from deep_sessions import Lease, Mail, MemoryStore, Runner, StoreError, rewind, session_capabilities
 
 from deep_core import Kernel
 from tests.stubs import RequestView, Script, function_model
@@ -119,16 +119,24 @@ def test_a_message_that_cannot_be_stored_is_sent_next_and_the_error_is_shown() -
 
 
 @pytest.mark.parametrize("then", ["", "page"])
-def test_what_another_interface_does_as_a_run_begins_is_shown_and_not_taken_back(then: str) -> None:
+@pytest.mark.parametrize("moment", ["sees what waits", "begins"])
+def test_what_another_interface_does_before_a_run_is_shown_and_not_taken_back(moment: str, then: str) -> None:
     class Shared(MemoryStore):
-        elsewhere = False
+        moment = ""
 
-        async def acquire(self, session_id: str, **how: Any) -> Lease:
-            if self.elsewhere:  # this chat has looked, and does not run yet
-                self.elsewhere = False
+        async def _at(self, moment: str, session_id: str) -> None:
+            if self.moment == moment:  # this chat has read the conversation again, and does not run yet
+                self.moment = ""
                 await rewind(self, session_id, to=0)
                 if then:
                     await page.run(session_id, then, run_id="page")
+
+        async def mail(self, session_id: str) -> Sequence[Mail]:
+            await self._at("sees what waits", session_id)
+            return await super().mail(session_id)
+
+        async def acquire(self, session_id: str, **how: Any) -> Lease:
+            await self._at("begins", session_id)
             return await super().acquire(session_id, **how)
 
     store = Shared()
@@ -136,8 +144,9 @@ def test_what_another_interface_does_as_a_run_begins_is_shown_and_not_taken_back
         agent = kernel.create_agent(function_model(Script("from there")), capabilities=session_capabilities())
         page = Runner(agent, store, kernel=kernel)
         here.turn("first")
-        store.elsewhere = True
+        store.moment = moment
         here.turn("second")
+        assert store.moment == ""
         shown = here.shown.getvalue().partition("another interface changed the conversation")[2]
         said = [text for text in ("first", "one", "page", "from there", "second", "two") if text in shown]
         assert said == [*(["page", "from there"] if then else []), "second", "two"]

@@ -141,8 +141,8 @@ class Chat:
         self._own: list[str] = []
         """Messages to the run under way that may become the next message."""
         self._posts: set[asyncio.Future[None]] = set()
-        self._entry = -1
-        """The last entry of the journal at which `catch_up` looked."""
+        self._entry = 0
+        """The last entry of the journal that the messages here have, as of the last look."""
         self._said: list[str] = []
         """The messages of the turn under way, as the screen shows them."""
         self._has_left = False
@@ -228,11 +228,9 @@ class Chat:
             signal.signal(signal.SIGINT, usual)
 
     async def _turn(self, prompt: Message | None, how: Literal["", "again", "next"]) -> End:
-        if prompt is not None and self._prompt is not None:
-            with suppress(AgentError):  # the run says it
-                if await self._read_again() is not None:  # since the last look
-                    self._show_anew()
-                    self._screen.show_message(text_of(prompt))
+        with suppress(AgentError):  # the run says it
+            if await self._look() and prompt is not None:
+                self._screen.show_message(text_of(prompt))
         # What was unfinished belongs to this turn.
         before = len(self.stored.messages) if prompt is not None else 0
         self._said = [] if prompt is None else [text_of(prompt)]
@@ -242,16 +240,15 @@ class Chat:
                 return "lost"
             prompt, self._said, is_next, is_left = None, [], True, True
         self._screen.waiting()
-        entry = await self._runs.entry(self.stored)
         if begins := prompt is not None or is_next:
-            self.log.begin(entry)
+            self.log.begin(self._entry)
         try:
             runs, chat = self._runs, self.stored
             ways = {"": partial(runs.resume, chat), "again": partial(runs.retry, chat), "next": self._run_next}
             step = ways["next" if is_next else how] if prompt is None else partial(runs.send, chat, prompt)
             while True:
                 outcome = await self._run(step)
-                is_changed |= begins and not await self._runs.follows(chat, entry, outcome.run_id)
+                is_changed |= begins and not await self._runs.follows(chat, self._entry, outcome.run_id)
                 while outcome.status == "awaiting" and outcome.requests is not None:
                     waiting = await questions(outcome.requests, self._workspace(chat.id))
                     results = await self._decide(outcome.requests, waiting)
@@ -261,8 +258,9 @@ class Chat:
                 if outcome.status != "completed" or not await self._runs.waiting(chat):
                     break
                 step, is_next, begins, outcome = self._run_next, True, True, None
-                entry = await self._runs.entry(chat)
-                self.log.begin(entry)  # a turn of its own: /undo takes back one message
+                with suppress(AgentError):
+                    await self._look()
+                self.log.begin(self._entry)  # a turn of its own: /undo takes back one message
         except Stopped:  # at a question: the calls must not wait any more
             await self._attempt(self._runs.cancel(self.stored))
             return await self._end_stopped(before)
@@ -473,6 +471,14 @@ class Chat:
         self._held = held
         return sends not in ("", "runner") and (self._goes_on.is_set() or (self._has_left and sends == "anyone"))
 
+    async def _look(self) -> bool:
+        """Show the conversation anew if another interface changed it since the last look. Returns whether it did."""
+        if await self._read_again() is None:
+            return False
+        self._screen.answered()
+        self._show_anew()
+        return True
+
     async def _read_again(self) -> list[tuple[str, str]] | None:
         """Read the conversation again; return what is shown of it, if another interface changed it."""
         entry, before = await self._runs.entry(self.stored), _seen(self.stored)
@@ -602,8 +608,7 @@ class Chat:
         backend = self._workspace(self.stored.id)
         if backend is None or not 1 <= turns <= len(self.log):
             return None
-        if await self._read_again() is not None:  # since the last look
-            self._show_anew()
+        if await self._look():
             return None
         done = await self.log.take_back(turns, backend)
         if done.entry:
