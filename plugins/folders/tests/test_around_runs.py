@@ -173,6 +173,14 @@ def test_a_hook_does_not_let_the_agent_end_before_it_is_content(room: Room) -> N
     assert [each["last_assistant_message"] for each in room.heard("tests")] == ["ready", "ready again"]
 
 
+def test_a_reason_may_be_as_long_as_the_task_that_a_loop_repeats(room: Room) -> None:
+    task = "Fix it. " * 1_000
+    room.add(
+        "loop", Stop=KEEP + f"""[ $(wc -l < "$CLAUDE_PLUGIN_DATA/heard") -gt 1 ] || {{ echo '{task}'; exit 2; }}"""
+    )
+    assert prompts(room.play("go")) == ["go", f"hook Stop of folder loop: {task.strip()}"]
+
+
 def test_json_blocks_an_end_and_continue_false_does_not(room: Room) -> None:
     twice = (
         KEEP + """[ $(wc -l < "$CLAUDE_PLUGIN_DATA/heard") -gt 1 ] || echo '{"decision": "block", "reason": "more"}'"""
@@ -224,6 +232,7 @@ def test_a_subagent_has_an_end_of_its_own(room: Room) -> None:
         "echo Format it. >&2; exit 2",
         """echo '{"decision": "block", "reason": "Format it."}'""",
         context("Format it."),
+        context("Format it.") + "; exit 2",
     ],
     ids=str,
 )

@@ -138,6 +138,45 @@ def test_every_variable_that_a_program_gets_is_shown_before_the_question(deep: D
         assert variable in shown[place + 1], name
 
 
+READERS = {
+    # what a hook runs, directly or by others, and the variables that it takes of the user's environment
+    "hooks/run.sh": '#!/bin/sh\nLEVEL=1; export MODE="${MODE:-fast}"\nfor EACH in a; do echo $LEVEL $EACH $HOME; done\n'
+    'exec python3 "$(dirname $0)/review.py" ${ACME_TOKEN}\n',
+    "hooks/review.py": "import os\nfrom rules import RULES\nos.environ.get('ENABLE_REVIEW', '1')\n"
+    "os.getenv('REVIEW_MODEL')\n",
+    "hooks/rules.py": "import os\nRULES = [os.environ.get(each) for each in ('USE_CLOUD', 'USE_LOCAL')]\n",
+    "hooks/other.py": "import os\nos.environ['NEVER_RUN']\n",
+    "hooks/tell.mjs": "const {env} = process\nfetch(process.env.TELL_URL, process.env['TELL_HEADER'], env.PATH)\n",
+}
+
+
+def test_what_hooks_read_and_do_not_get_is_shown_with_what_to_type(
+    deep: Deep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACME_TOKEN", "sk-1")
+    monkeypatch.setenv("ENABLE_REVIEW", "0")
+    commands = ['"${CLAUDE_PLUGIN_ROOT}/hooks/run.sh"', "node ${CLAUDE_PLUGIN_ROOT}/hooks/tell.mjs $INLINE"]
+    stop = [{"hooks": [{"type": "command", "command": command} for command in commands]}]
+    origin = write(tmp_path / "reader", {**READERS, "hooks/hooks.json": {"Stop": stop}})
+    missing = "ACME_TOKEN, ENABLE_REVIEW, INLINE, MODE, REVIEW_MODEL, TELL_HEADER, TELL_URL, USE_CLOUD, USE_LOCAL"
+    shown = deep("add", str(origin), typed="n\n").output
+    assert f"they read more, which they do not get: {missing}\n" in shown
+    assert '[plugins.folders.options.hook_env]\n      "reader" = ["ENABLE_REVIEW"]\n' in shown
+    assert "sk-1" not in shown
+
+    [file] = [line.split()[-1].rstrip(":") for line in shown.splitlines() if "config.toml" in line]
+    named = '[plugins.folders.options.hook_env]\nreader = ["ENABLE_REVIEW", "%s"]\n'
+    write(Path(file).parent, {"config.toml": named % "*_URL"})
+    assert "hook_env" in str(deep("add", str(origin), typed="n\n").exception)
+    write(Path(file).parent, {"config.toml": named % "ACME_*"})
+    shown = deep("add", str(origin), typed="y\n").output
+    assert "SYSTEMROOT, TEMP, TERM, TMPDIR, USER, ENABLE_REVIEW, ACME_*\n" in shown
+    assert f"which they do not get: {missing.replace(' ENABLE_REVIEW,', '')}\n" in shown
+    assert listed(deep)["reader"]["variables"][-2:] == ["ENABLE_REVIEW", "ACME_*"]
+    write(origin, {"hooks/other.py": "\n"})
+    assert "hooks get of your environment: " in deep("update", typed="n\n").output
+
+
 def test_skills_are_added_and_nothing_else_of_their_folder(deep: Deep, tmp_path: Path) -> None:
     def add(*arguments: str, typed: str = "") -> Result:
         return CliRunner().invoke(skills, ["add", *arguments], input=typed)

@@ -235,6 +235,29 @@ def test_a_hook_gets_no_secret_and_cannot_approve(
     assert "sk-secret" not in environment
 
 
+def test_a_hook_gets_the_variables_that_the_user_names_and_a_secret_only_by_its_whole_name(
+    add: Callable[..., Store], store: Store, kernel: Callable[..., Kernel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"ACME_REVIEW": "0", "ACME_API_KEY": "sk-1", "ACME_URL": "https://me:geheim@acme.example", "OTHER": "no"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    for folder in ("switched", "plain"):
+        hook = {"type": "command", "command": "env > $CLAUDE_PLUGIN_DATA/env"}
+        add({"hooks/hooks.json": {"PreToolUse": [{"hooks": [hook]}]}}, folder)
+
+    def seen(folder: str) -> set[str]:
+        lines = (store.data(folder) / "env").read_text().splitlines()
+        return {line.partition("=")[0] for line in lines} & {*given}
+
+    play(kernel(hook_env={"switched": ["ACME_*"]}), ("ls", {"path": "."}))
+    assert (seen("switched"), seen("plain")) == ({"ACME_REVIEW"}, set())
+    play(
+        kernel(hook_env={"switched": ["ACME_API_KEY", "ACME_URL"], "plain": ["OTHER", "NOT_SET"]}),
+        ("ls", {"path": "."}),
+    )
+    assert (seen("switched"), seen("plain")) == ({"ACME_API_KEY", "ACME_URL"}, {"OTHER"})
+
+
 def test_a_hook_sees_the_shell_that_runs_it_and_no_program_of_the_workspace(
     add: Callable[..., Store], store: Store, kernel: Callable[..., Kernel], monkeypatch: pytest.MonkeyPatch
 ) -> None:

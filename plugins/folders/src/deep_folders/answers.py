@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-__all__ = ["ALLOWS", "ASKS", "DENIES", "answer_of", "clip", "context_of"]
+__all__ = ["ALLOWS", "ASKS", "DENIES", "answer_of", "clip", "context_of", "refusal_of"]
 
-REASON_CHARS = 1_000
+REASON_CHARS = 10_000
+"""Of what a model reads: the prompt of a loop and the findings of a review stand in a reason."""
 DENIES, ASKS, ALLOWS = ("deny", "block"), ("ask", "defer"), ("allow", "approve")
 _JSON = re.compile(r"^[\ufeff \t]*(?:\{|\[\s*(?:[\[{\"]|$))", re.M)
 """Where an answer begins. A line such as `[guard] ok` is text."""
@@ -38,6 +39,15 @@ def context_of(answer: Mapping[str, Any]) -> str:
     specific: object = answer.get("hookSpecificOutput")
     text = cast("dict[str, Any]", specific).get("additionalContext") if isinstance(specific, dict) else None
     return text.strip() if isinstance(text, str) else ""
+
+
+def refusal_of(out: str, err: str) -> str:
+    """Return what a hook that exits with 2 says: on stderr, else on stdout, as text or in an answer."""
+    try:
+        answer = None if err.strip() else answer_of(out)
+    except ValueError:
+        return ""
+    return clip(err.strip() or (out if answer is None else str(answer.get("reason") or context_of(answer))))
 
 
 def clip(text: str) -> str:

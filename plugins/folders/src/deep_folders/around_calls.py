@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from deep_core import Ask, Deny
 from deep_core.plugin_api import visible
 
-from .answers import ALLOWS, ASKS, DENIES, answer_of, clip, context_of
+from .answers import ALLOWS, ASKS, DENIES, answer_of, clip, context_of, refusal_of
 from .folder import ABOUT_CALLS, AFTER_CALLS
 from .matching import fits, may_be
 from .running import CANNOT_RUN, HookCall, message_of, place_of, run_hook
@@ -168,7 +168,8 @@ class HookPrograms:
                 raise ValueError(outcome)
             code, out, err = outcome
             if code == 2:
-                return f"{who}: {clip(err)}"
+                said = refusal_of(out, err)
+                return f"{who}: {said}" if said else ""
             if code:
                 raise ValueError(f"exit code {code}: {clip(err)}")
             answer = answer_of(out)
@@ -226,7 +227,7 @@ class HookPrograms:
             return Deny(f"{who}: {outcome}")
         code, out, err = outcome
         if code == 2:
-            return Deny(f"{who}: {clip(err) or 'denied'}")
+            return Deny(f"{who}: {refusal_of(out, err) or 'denied'}")
         if code < 0 or code in CANNOT_RUN:
             return Deny(f"{who} cannot run (exit code {code}): {clip(err)}; deep folders remove {seen.folder.name}")
         if code:

@@ -15,7 +15,7 @@ from pydantic_graph import End
 
 from deep_core.plugin_api import visible
 
-from .answers import ALLOWS, answer_of, clip, context_of
+from .answers import ALLOWS, answer_of, clip, context_of, refusal_of
 from .matching import fits
 from .running import CANNOT_RUN, HookCall, message_of, place_of, run_hook
 from .slot import BEFORE_COMPACTION, HEARD, JUDGING, VARIABLES
@@ -206,7 +206,7 @@ def _said(who: str, event: str, outcome: Outcome) -> _Said:
         raise ValueError(outcome)
     code, out, err = outcome
     if code == 2:
-        return _Said(who, blocks=clip(err) or "it gives no reason")
+        return _Said(who, blocks=refusal_of(out, err) or "it gives no reason")
     if code < 0 or code in CANNOT_RUN:
         raise ValueError(f"it cannot run (exit code {code}): {clip(err)}")
     answer = {} if out.startswith('{"async"') else answer_of(out)  # it has gone on in the background, and says nothing

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import json
+import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,13 @@ import click
 from deep_cli import Failure, config_option, one_line, say, say_json
 
 from deep_core import Kernel
-from deep_core.plugin_api import suggest, visible
+from deep_core.plugin_api import suggest, user_file, visible
 
-from .environment import ENVIRONMENT
+from .environment import ENVIRONMENT, SECRET, is_named
 from .fetching import fetch, is_url, plugins_listed
 from .folder import ABOUT_CALLS, NAME, Folder, ServerEntry
 from .found import find_folders, store_root
+from .hook_variables import variables_read
 from .options import FoldersOptions
 from .reading import read_folder
 from .snapshot import BadFolder, digest_of, files_of
@@ -115,6 +118,8 @@ def add_folder(
             name = name or folder.name
             if not NAME.fullmatch(name):
                 raise Failure(f"the name {name!r} is not 1 to 64 of a-z, 0-9, - and .; give one with --name", USAGE)
+            handed = kernel.context("folders").options(FoldersOptions).hook_env
+            folder = replace(folder, name=name, hook_env=tuple(handed.get(name, ())))
             known = {other.name: other for other in _all(kernel)}
             if name in known:
                 way = f"deep folders update {name}" if store.get(name) else "--name"
@@ -135,6 +140,7 @@ def update(names: tuple[str, ...], yes: bool) -> None:
     """Show what changed where added folders come from, all or those named, and take it if you agree."""
     with Kernel() as kernel:
         store = Store(store_root(kernel))
+        handed = kernel.context("folders").options(FoldersOptions).hook_env
     known = {added.name: added for added in store.all()}
     for name in names:
         if name not in known:
@@ -142,7 +148,7 @@ def update(names: tuple[str, ...], yes: bool) -> None:
     failed = False
     for name in dict.fromkeys(names or known):
         try:
-            _update(store, known[name], yes)
+            _update(store, known[name], handed.get(name, ()), yes)
         except (OSError, ValueError) as error:
             say(f"{name}: {visible(str(error))}", err=True)
             failed = True
@@ -150,13 +156,14 @@ def update(names: tuple[str, ...], yes: bool) -> None:
         raise click.exceptions.Exit(FAILED)
 
 
-def _update(store: Store, added: Added, yes: bool) -> None:
+def _update(store: Store, added: Added, hook_env: Sequence[str], yes: bool) -> None:
     with fetch(added.origin, added.path, added.ref) as fetched:
         digest, content = digest_of(fetched.root), store.content(added)
         if digest == added.digest:
             say(f"{added.name}: unchanged")
             return
         folder = _read(fetched.root, store, added.path, added.origin)
+        folder = replace(folder, name=added.name, hook_env=tuple(hook_env))
         folder = folder.only_skills if added.skills_only else folder
         lines = list(_diff(content, fetched.root))
         for line in lines[:DIFF_LINES]:
@@ -166,6 +173,8 @@ def _update(store: Store, added: Added, yes: bool) -> None:
         for server in folder.servers if added.programs else ():
             say(f"  MCP server {_line(server.name)}: {_line(server.target)}")
             _say_taken(server)
+        if added.programs:
+            _say_variables(folder)
         _confirm(f"Update {added.name}?", yes, programs=folder.has_programs and added.programs)
         store.add(replace(added, commit=fetched.commit, digest=digest), fetched.root)
         say(f"Updated {added.name}. New agents use it.")
@@ -272,8 +281,7 @@ def _say_folder(folder: Folder) -> None:
         say(f"  hook {hook.event}{of}{', beside the run' if hook.background else ''}: {what}")
     if any(hook.event == "SessionStart" for hook in folder.hooks):
         say("    hooks of SessionStart can set variables of commands")
-    if folder.hooks:
-        say(f"    hooks get of your environment: {', '.join(ENVIRONMENT)}")
+    _say_variables(folder)
     for style in folder.styles:
         imposed = ", which it imposes" if style.always else ""
         say(f"  output style {_line(folder.name)}:{_line(style.name)}{imposed}  {one_line(style.description, 100)}")
@@ -284,6 +292,24 @@ def _say_folder(folder: Folder) -> None:
 def _say_taken(server: ServerEntry) -> None:
     if server.taken:
         say(f"    gets of your environment, which may hold keys: {_line(', '.join(server.taken))}")
+
+
+def _say_variables(folder: Folder) -> None:
+    """Say what hooks get of the environment, what they read and do not get, and what to type."""
+    if not folder.hooks:
+        return
+    say(f"    hooks get of your environment: {_line(', '.join([*ENVIRONMENT, *folder.hook_env]))}")
+    if missing := _missing(folder):
+        plain = [name for name in missing if not SECRET.search(name)]
+        example = [name for name in plain if name in os.environ] or plain[:1] or missing[:1]
+        say(f"    they read more, which they do not get: {', '.join(missing)}")
+        say(f"    to hand over those that you choose, in {user_file()}:")
+        say("      [plugins.folders.options.hook_env]")
+        say(f"      {json.dumps(folder.name)} = {json.dumps(example)}")
+
+
+def _missing(folder: Folder) -> list[str]:
+    return [name for name in variables_read(folder) if not is_named(name, folder.hook_env)]
 
 
 def _json(folder: Folder) -> dict[str, Any]:
@@ -301,6 +327,8 @@ def _json(folder: Folder) -> dict[str, Any]:
         "agents": [agent.name for agent in folder.agents],
         "commands": [f"{folder.name}:{command.name}" for command in folder.commands],
         "hooks": [f"{hook.event} {hook.matcher}".strip() for hook in folder.hooks],
+        "variables": [*ENVIRONMENT, *folder.hook_env] if folder.hooks else [],
+        "not_handed": _missing(folder),
         "styles": [f"{folder.name}:{style.name}" for style in folder.styles],
         "notes": [asdict(note) for note in folder.notes],
     }

@@ -188,6 +188,7 @@ class Folder:
         problem: why nothing of it is used; "" if it is used.
         blocked: why its programs do not start; "" if they may.
         data: the folder for what its programs keep.
+        hook_env: the further variables of this process that its hooks get; `SG_*` for all that begin so.
     """
 
     name: str
@@ -206,6 +207,7 @@ class Folder:
     problem: str = ""
     blocked: str = ""
     data: Path = Path()
+    hook_env: tuple[str, ...] = ()
 
     @property
     def has_programs(self) -> bool:

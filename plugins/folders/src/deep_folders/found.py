@@ -38,11 +38,13 @@ def find_folders(context: PluginContext, options: FoldersOptions) -> tuple[Folde
 
     A kernel reads them once, and logs once why one is not used.
     """
-    key = (options.paths, options.added, options.installed)
+    given = {name: tuple(names) for name, names in options.hook_env.items()}
+    key = (options.paths, options.added, options.installed, tuple(sorted(given.items())))
     with _LOCK:
         known = _FOUND.setdefault(context.kernel, {})
         if key not in known:
-            known[key] = tuple(_distinct(_find(context, options)))
+            found = _distinct(_find(context, options))
+            known[key] = tuple(replace(folder, hook_env=given.get(folder.name, ())) for folder in found)
             for folder in known[key]:
                 if folder.problem:
                     context.logger.warning("folder %s is not used: %s", folder.name, folder.problem)

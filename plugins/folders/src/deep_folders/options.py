@@ -1,7 +1,7 @@
 """The options of folders, and of the project's instructions."""
 
 # No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import Field, StringConstraints
@@ -10,6 +10,7 @@ from deep_core import PluginOptions
 
 __all__ = ["FoldersOptions"]
 
+VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\*?$")]
 FileName = Annotated[str, StringConstraints(pattern=r"^[^/\\\x00]{1,100}$")]
 
 
@@ -35,3 +36,6 @@ class FoldersOptions(PluginOptions):
     """More folders, used where they are. Their programs do not start: their content is not pinned."""
     output_style: str = ""
     """The output style of a folder that the agent follows, as `folder:style`. Default: one that its folder imposes."""
+    hook_env: Mapping[str, Sequence[VariableName]] = Field(default_factory=dict[str, Sequence[str]])
+    """Folder -> more variables that its hooks get. `SG_*` is all that begin so, but possible secrets: they need their
+    whole name."""

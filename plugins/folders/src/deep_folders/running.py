@@ -81,7 +81,7 @@ async def run_hook(seen: HookCall) -> Outcome:
         return "no model can be asked here" if seen.ask is None else await seen.ask(hook, seen.message)
     shell = find_program("bash", outside=seen.place) or "/bin/sh"
     command = [shell, "-c", hook.command] if hook.args is None else [hook.command, *hook.args]
-    environ = hook_environment(shell) | {
+    environ = hook_environment(shell, folder.hook_env) | {
         "CLAUDE_PLUGIN_ROOT": str(folder.root),
         "CLAUDE_PLUGIN_DATA": str(folder.data),
         "CLAUDE_PROJECT_DIR": seen.place,
