@@ -77,6 +77,10 @@ async def deep():
     model = FunctionModel(lambda messages, info: ModelResponse([TextPart("yes")]))
     return await DeepAgent.create(deps=AgentDeps(model=model))
 
+async def with_a_file():
+    from deep_sessions import AgentDeps, DeepAgent
+    return await DeepAgent.create(deps=AgentDeps(model="test", session_store="sqlite:///runs.db"))
+
 def deep_agent():
     from deep_core import create_deep_agent
     return create_deep_agent(FunctionModel(lambda messages, info: ModelResponse([TextPart("yes")])))
@@ -99,6 +103,7 @@ def agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("made_for", "solved"),
         ("deep", "solved"),
         ("deep_agent", "solved"),
+        ("with_a_file", "harness"),
         ("refused", "provider"),
         ("crashed", "tool_error"),
         ("tools", "invalid_call"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from .tapes import Player, Recorder
 from .tasks import TaskFile
 
 if TYPE_CHECKING:
-    from deep_sessions import AgentError, RunResult
+    from deep_sessions import AgentError, DeepAgent, RunResult, SessionStore
     from pydantic_ai import Agent, DeferredToolRequests
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import ModelMessage
@@ -46,7 +47,8 @@ class Place:
 
     Attributes:
         workspace: its files; the current directory.
-        store: the URL of its session store.
+        store: the URL of the store that has its session once it has ended. Until then it is in the memory of this
+            process, where no command of the agent reaches what is counted.
         session: the id of its session.
         instruction: the prompt.
         file: limits and policy.
@@ -152,8 +154,7 @@ async def run_subject(subject: object | None, place: Place, heard: Callable[[int
         if place.functions:
             raise AgentNotFound("--agent: a DeepAgent has its tools already; name a function that makes one, or deep")
         with _taped(subject.runner.agent, place):
-            result = await _played(subject, place)
-        return await _finished(subject, place, result)
+            return await _run_deep(subject, place)
     if isinstance(subject, Agent):
         return await _run_plain(cast("Agent[Any, Any]", subject), place)
     raise AgentNotFound(f"--agent: {type(subject).__name__} is no pydantic_ai.Agent, no DeepAgent, and makes none")
@@ -219,10 +220,10 @@ async def _run_own(place: Place, heard: Callable[[int, int], None]) -> Finished:
     )
     listener.kernel = kernel
     try:
-        deps = AgentDeps(model=place.model, session_store=place.store, runtime=backend_of(place), kernel=kernel)
+        deps = AgentDeps(model=place.model, session_store="memory:", runtime=backend_of(place), kernel=kernel)
         agent = await DeepAgent.create(deps=deps, tools=tools_of(place))
         try:
-            return await _finished(agent, place, await _played(agent, place))
+            return await _run_deep(agent, place)
         finally:
             await agent.close()
     finally:
@@ -305,11 +306,34 @@ def _taped(agent: Agent[Any, Any], place: Place) -> AbstractContextManager[None]
     return agent.override(model=taped(name, made, place.tape))
 
 
-async def _played(agent: Any, place: Place) -> Sequence[RunResult]:
+async def _run_deep(agent: DeepAgent, place: Place) -> Finished:
+    """Run a task, keep its session, and count what this process saw.
+
+    Raises:
+        AgentNotFound: the session is where the agent's commands could change it.
+    """
+    from deep_sessions import MemoryStore, load_session
+
+    if not isinstance(agent.store, MemoryStore):
+        raise AgentNotFound("--agent: commands of a DeepAgent could edit its session store: give it the store memory:")
+    try:
+        results = await _played(agent, place)
+    finally:
+        await _keep(agent.store, place.store)
+    messages = (await load_session(agent.store, place.session)).messages()
+    explained, contributing = _explain(agent.runner.agent)
+    usage = results[0].usage
+    for result in results[1:]:
+        usage = usage + result.usage
+    answer = "\n\n".join(result.message or "" for result in results)
+    return Finished(answer, results[-1].error, usage, messages, explained, contributing)
+
+
+async def _played(agent: DeepAgent, place: Place) -> Sequence[RunResult]:
     """Run a task, turn by turn, and decide about its calls."""
     results: list[RunResult] = []
     for said in (place.instruction, *place.turns):
-        result: RunResult = await agent.run(said, session_id=place.session)
+        result = await agent.run(said, session_id=place.session)
         for _ in range(MAX_ROUNDS):
             if result.requests is None or place.ends_with_calls:
                 break
@@ -321,16 +345,19 @@ async def _played(agent: Any, place: Place) -> Sequence[RunResult]:
     return results
 
 
-async def _finished(agent: Any, place: Place, results: Sequence[RunResult]) -> Finished:
-    from deep_sessions import load_session
+async def _keep(store: SessionStore, url: str) -> None:
+    """Copy all sessions to where people open them. Nothing is counted there."""
+    from deep_sessions import Commit, open_store
 
-    messages = (await load_session(agent.store, place.session)).messages()
-    explained, contributing = _explain(agent.runner.agent)
-    usage = results[0].usage
-    for result in results[1:]:
-        usage = usage + result.usage
-    answer = "\n\n".join(result.message or "" for result in results)
-    return Finished(answer, results[-1].error, usage, messages, explained, contributing)
+    kept = open_store(url)
+    try:
+        for info in await store.list(limit=sys.maxsize):
+            lease = await kept.acquire(info.id)
+            entries = await store.entries(info.id, limit=sys.maxsize)
+            await kept.commit(lease, Commit(entries, (await store.load(info.id)).ledger, status=info.status))
+            await kept.release(lease)
+    finally:
+        await kept.aclose()
 
 
 async def _run_plain(agent: Agent[Any, Any], place: Place) -> Finished:
