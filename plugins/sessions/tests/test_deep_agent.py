@@ -249,6 +249,17 @@ async def test_H5_the_services_of_an_agent_are_not_replaceable() -> None:
         deps.model = "other"  # type: ignore[misc]
 
 
+async def test_H5_the_same_agent_in_another_store_is_another_agent() -> None:
+    agent, store = await create(Scripted("one"), put, config={"identity": {"name": "dora"}}), MemoryStore()
+    other = agent.with_store(store)
+    assert (await other.run("go", session_id="s")).message == "one"
+    assert [info.id for info in await store.list()] == ["s"]
+    assert await agent.store.list() == []
+    assert (other.get_config(), other.get_tools()) == (agent.get_config(), agent.get_tools())
+    await other.close()
+    assert (await agent.run("go")).message == "one"
+
+
 async def test_H6_defaults_are_fresh_for_each_agent() -> None:
     given = AgentDeps(model="test", kernel=kernel())
     before = dict(vars(given))

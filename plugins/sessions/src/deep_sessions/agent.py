@@ -230,6 +230,20 @@ class DeepAgent:
             own=agent,
         )
 
+    def with_store(self, store: SessionStore) -> DeepAgent:
+        """Return the same agent with its sessions in another store, which the caller closes; it is closed by itself."""
+        return type(self)(
+            _MADE_BY_CREATE,
+            config=self._config,
+            deps=replace(self._deps, session_store=store),
+            kernel=self._kernel,
+            store=store,
+            registry=self._registry,
+            parameters=self._parameters,
+            owned=AsyncExitStack(),
+            own=self._own,
+        )
+
     def _new_agent(self, config: AgentConfig, registry: ToolRegistry, **instead: Any) -> Agent[Any, Any]:
         if self._own is not None:
             if instead or registry.tools(self):

@@ -141,7 +141,7 @@ async def run_subject(subject: object | None, place: Place, heard: Callable[[int
     Raises:
         AgentNotFound: it is no agent, and makes none.
     """
-    from deep_sessions import DeepAgent
+    from deep_sessions import DeepAgent, MemoryStore
     from pydantic_ai import Agent
 
     if subject is None:
@@ -153,8 +153,12 @@ async def run_subject(subject: object | None, place: Place, heard: Callable[[int
     if isinstance(subject, DeepAgent):
         if place.functions:
             raise AgentNotFound("--agent: a DeepAgent has its tools already; name a function that makes one, or deep")
-        with _taped(subject.runner.agent, place):
-            return await _run_deep(subject, place)
+        agent = subject.with_store(MemoryStore())  # its own may be a file, which its commands could edit
+        try:
+            with _taped(agent.runner.agent, place):
+                return await _run_deep(agent, place)
+        finally:
+            await agent.close()
     if isinstance(subject, Agent):
         return await _run_plain(cast("Agent[Any, Any]", subject), place)
     raise AgentNotFound(f"--agent: {type(subject).__name__} is no pydantic_ai.Agent, no DeepAgent, and makes none")
@@ -307,15 +311,9 @@ def _taped(agent: Agent[Any, Any], place: Place) -> AbstractContextManager[None]
 
 
 async def _run_deep(agent: DeepAgent, place: Place) -> Finished:
-    """Run a task, keep its session, and count what this process saw.
+    """Run a task, keep its session, and count what this process saw."""
+    from deep_sessions import load_session
 
-    Raises:
-        AgentNotFound: the session is where the agent's commands could change it.
-    """
-    from deep_sessions import MemoryStore, load_session
-
-    if not isinstance(agent.store, MemoryStore):
-        raise AgentNotFound("--agent: commands of a DeepAgent could edit its session store: give it the store memory:")
     try:
         results = await _played(agent, place)
     finally:
