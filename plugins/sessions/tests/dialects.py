@@ -1,4 +1,4 @@
-"""Thirteen servers that are nearly OpenAI, and fifteen quirks of such servers. Each says where its dialect is from."""
+"""Twenty servers that are nearly OpenAI, and fifteen quirks of such servers. Each says where its dialect is from."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def _models(owner: str | None, **more: Any) -> Body:
 LLAMA_CPP = Path(__file__).parent / "llama_cpp.json"
 REAL: Body = json.loads(LLAMA_CPP.read_text(encoding="utf-8"))
 """Exchanges with a real server: see `tests.lab.exchanges`."""
-GATEWAYS: Mapping[str, Body] = {
+RECORDED: Mapping[str, Body] = {
     path.stem: json.loads(path.read_text(encoding="utf-8"))
     for path in sorted((Path(__file__).parent / "recordings").glob("*.json"))
 }
-"""What gateways answered in front of llama.cpp's recorded answers and of two calls by hand: `plain`, `call`, `calls`,
-and `error`, which is llama.cpp's about its window."""
+"""What real programs answered: `plain`, `call`, `calls` and, where they had one, `error`. Each file says its program's
+version, how it was recorded and what was altered."""
 HEAD: Body = {"id": "chatcmpl-1", "created": 1_770_000_000, "model": "m"}
 WHOLE: Body = {**HEAD, "object": "chat.completion"}
 CHUNK: Body = {**HEAD, "object": "chat.completion.chunk"}
@@ -73,24 +73,32 @@ TGI = (
 )
 
 
-def _recorded(name: str, kind: str) -> Dialect:
-    found = GATEWAYS[name]
+def _recorded(name: str, kind: str, pieces: str = "rest") -> Dialect:
+    """A dialect with what stands around a program's recorded answers."""
+    found = RECORDED[name]
     plain: Body = found["exchanges"]["plain"]
-    source = f"{found['version']}: recorded here"
-    return Dialect(source, found["get"], plain["whole"], plain["chunks"][0], kind, pieces="rest")
+    whole, first = plain["whole"], plain["chunks"][0]
+    said, streamed = whole["choices"][0], first["choices"][0]
+
+    def empty(fields: Body) -> Body:
+        return {key: value for key, value in fields.items() if not value}
+
+    return Dialect(
+        f"{found['version']}: recorded here",
+        found["get"],
+        whole,
+        first,
+        kind,
+        choice={key: value for key, value in said.items() if key not in ("index", "message", "finish_reason")},
+        message=empty(said["message"]),
+        delta=empty(streamed["delta"]),
+        running=streamed.get("finish_reason"),
+        pieces=pieces,
+    )
 
 
 DIALECTS: Mapping[str, Dialect] = {
-    "vllm": Dialect(
-        f"0.18.1rc1: {STACK}responses/recordings/3420e208….json, calls inference/recordings/440d2fa9….json",
-        {"/v1/models": _models("vllm", root="m", parent=None, max_model_len=8192, permission=[{"group": None}])},
-        {**WHOLE, **dict.fromkeys(("service_tier", "system_fingerprint", "prompt_logprobs", "kv_transfer_params"))},
-        {**CHUNK, "prompt_token_ids": None},
-        "vllm",
-        choice={**LOGPROBS, "stop_reason": None, "token_ids": None},
-        message=dict.fromkeys(("refusal", "annotations", "audio", "function_call", "reasoning")),
-        pieces="rest",
-    ),
+    "vllm": _recorded("vllm", "vllm"),
     "llama.cpp": Dialect(
         f"{REAL['version']}: recorded here",
         REAL["get"],
@@ -172,15 +180,14 @@ DIALECTS: Mapping[str, Dialect] = {
         delta={"role": "assistant", "content": None},
         pieces="named",
     ),
-    "mlx_lm": Dialect(
-        "no exchange: its source, mlx_lm/server.py at 0130d3b7",
-        {"/v1/models": {"object": "list", "data": [{"id": "m", "object": "model", "created": 1_770_000_000}]}},
-        {**WHOLE, **FINGERPRINT},
-        {**CHUNK, **FINGERPRINT},
-        "unknown",
-        message={"reasoning": "", "tool_calls": []},
-        delta={"role": "assistant", "content": "", "reasoning": "", "tool_calls": []},
-    ),
+    "mlx_lm": _recorded("mlx_lm", "unknown", "whole"),
+    "transformers": _recorded("transformers", "unknown", "whole"),
+    "mlflow": _recorded("mlflow", "unknown"),
+    "lm_proxy": _recorded("lm_proxy", "unknown"),
+    "sglang_router": _recorded("sglang_router", "unknown"),
+    "litserve": _recorded("litserve", "unknown", "whole"),
+    "llama_stack": _recorded("llama_stack", "unknown"),
+    "nemoguardrails": _recorded("nemoguardrails", "llama.cpp"),
     "koboldcpp": Dialect(
         "1.76, no exchange: its source, koboldcpp.py",
         {"/v1/models": _models("koboldcpp", permission=[], root="koboldcpp")},
