@@ -166,6 +166,18 @@ RECORDED = (
         7000,
     ),
     _full(
+        "vllm: at least",
+        400,
+        _error(
+            "This model's maximum context length is 2048 tokens. However, your prompt contains at least 2049 input tokens, "
+            "which exceeds this limit even without any output tokens. Please reduce the length of the input prompt. "
+            "(parameter=input_tokens, value=2049)",
+            type="BadRequestError",
+            code=400,
+        ),
+        2048,
+    ),
+    _full(
         "vllm: prompt",
         400,
         _error(

@@ -49,6 +49,9 @@ OVERFLOWS = (
     Overflow("gemini", r"input token count \(?<tokens>\)? exceeds the maximum number of tokens allowed \(?<window>"),
     Overflow("bedrock", r"input is too long for requested model"),
     Overflow("vllm", r"maximum context length is <window> tokens and your request has <tokens> input tokens"),
+    Overflow(
+        "vllm", r"maximum context length is <window> tokens.*?prompt contains at least \d"
+    ),  # it stops counting there
     Overflow("vllm", r"prompt \(length <tokens>\) is longer than the maximum model length of <window>"),
     Overflow("llama.cpp", r"request \(<tokens> tokens\) exceeds the available context size \(<window> tokens\)"),
     Overflow("llama.cpp", r"exceed_context_size_error|exceeds? the available context size"),
