@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tomllib
 from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,6 +19,7 @@ from deep_cli.plugins.command import plugins
 from tests.local_wheels import of_the_checkout
 
 SHOWCASES = Path(__file__).resolve().parents[4] / "examples" / "plugins"
+PLUGINS = SHOWCASES.parents[1] / "plugins"
 TESTS = {"passed": 20, "failed": 0, "skipped": 1, "problems": []}
 ROW: dict[str, Any] = {
     "schema": 1,
@@ -40,6 +42,12 @@ ROW: dict[str, Any] = {
     "problem": "",
     "checked": "2026-11-29T10:00:00+00:00",
     "well": True,
+}
+WORTH = {
+    "schema": 1,
+    "parts": [
+        {"part": "tides", "tasks": 5, "with_it": 0.8, "without": 0.4, "difference": 0.4, "sentence": "It helps."}
+    ],
 }
 
 
@@ -85,17 +93,27 @@ def test_a_site_shows_each_row_and_runs_nothing_of_it(tmp_path: Path) -> None:
     rows, out = tmp_path / "rows", tmp_path / "out"
     rows.mkdir()
     broken = {**ROW, "distribution": "acme-broken", "plugins": [], "problem": "it cannot be installed", "well": False}
-    for row in (ROW, broken):
-        (rows / f"{row['distribution']}.json").write_text(json.dumps(row))
-    assert "2 distributions" in run("site", rows, "--out", out, "--title", "Our plugins").output
+    older = {**ROW, "checked": "2026-11-28", "versions": {"deep": "0.0.9"}, "summary": "Old", "well": False}
+    named_index = {**ROW, "distribution": "Index", "plugins": [{**ROW["plugins"][0], "name": "index", "tokens": None}]}
+    for number, row in enumerate((ROW, broken, older, named_index, WORTH)):
+        (rows / f"{number}.json").write_text(json.dumps(row))
+    assert "3 distributions" in run("site", rows, "--out", out, "--title", "Our plugins").output
     index = Page(out / "index.html")
-    assert index.links == ["acme-broken.html", "acme-tides.html"]
+    assert index.links == ["acme-broken.html", "acme-tides.html", "index-.html"]
     assert "Tides & <script>alert(1)</script>" in index.text
-    assert "1,045" in index.text
-    assert "not known" in index.text
+    for said in ("1,045", "+40", "not measured", "not known"):
+        assert said in index.text
+    assert "Old" not in index.text
     assert "script" not in index.tags
     about = Page(out / "acme-tides.html")
-    for said in ("tide: read, network", "20 passed, 0 failed, 1 skipped", "Checked 2026-11-29", "deep_toolsets"):
+    for said in (
+        "tide: read, network",
+        "20 passed, 0 failed, 1 skipped",
+        "2026-11-29",
+        "deep 0.0.9",
+        "deep_toolsets",
+        "It helps.",
+    ):
         assert said in about.text
     assert "it cannot be installed" in Page(out / "acme-broken.html").text
 
@@ -129,12 +147,14 @@ def test_a_showcase_passes(name: str, links: Path, tmp_path: Path) -> None:
 @pytest.mark.wheels
 def test_the_site_of_our_own_plugins_is_made_of_their_checks(links: Path, tmp_path: Path) -> None:
     rows, out = tmp_path / "rows", tmp_path / "out"
-    done = run("check", "deep-todo", "deep-skills", "--find-links", links, "--rows", rows)
+    projects = [tomllib.loads(path.read_text())["project"] for path in PLUGINS.glob("*/pyproject.toml")]
+    ours = [project["name"] for project in projects if "deep" in project.get("entry-points", {})]
+    done = run("check", *ours, "--find-links", links, "--rows", rows)
     assert done.exit_code == 0, done.output
-    assert "2 distributions" in run("site", rows, "--out", out).output
+    assert f"{len(ours)} distributions" in run("site", rows, "--out", out).output
     index = Page(out / "index.html")
-    assert index.links == ["deep-skills.html", "deep-todo.html"]
-    assert index.text.count("passed") == 2
+    assert len(index.links) == len(ours)
+    assert index.text.count("passed") == len(ours)
     about = Page(out / "deep-todo.html")
     for said in ("Plugin todo: active", "write_todos", "deep_toolsets", "0 failed", "tokens a request"):
         assert said in about.text

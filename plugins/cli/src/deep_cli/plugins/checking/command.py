@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -31,7 +32,8 @@ def check_all(
         code = code if row.well else FAILED
         if rows is not None:
             rows.mkdir(parents=True, exist_ok=True)
-            path = rows / f"{row.distribution}.json"
+            tried = "".join(f"@{re.sub(r'[^A-Za-z0-9.-]+', '-', text)}" for text in given)
+            path = rows / f"{row.distribution}{tried}.json"
             text = json.dumps({"schema": 1, **asdict(row), "well": row.well}, indent=2)
             path.write_text(f"{text}\n", encoding="utf-8")
             say(f"  row {path}")

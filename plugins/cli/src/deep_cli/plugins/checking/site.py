@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, cast
@@ -13,9 +13,9 @@ __all__ = ["read_rows", "write_site"]
 
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff;
-overflow-wrap:anywhere}
+overflow-wrap:break-word}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.4rem .6rem;border-bottom:1px solid #ccc;
-vertical-align:top}.well{color:#075c2e}.bad{color:#a1130f}code{font-size:.9em}
+vertical-align:top}td.short{white-space:nowrap}code{overflow-wrap:anywhere}.well{color:#075c2e}.bad{color:#a1130f}code{font-size:.9em}
 @media(max-width:40rem){td,th{display:block;border:0;padding:.1rem 0}tr{display:block;border-bottom:1px solid #ccc;
 padding:.5rem 0}thead{display:none}td[data-head]::before{content:attr(data-head) ": "}}
 @media(prefers-color-scheme:dark){body{color:#eee;background:#161616}a{color:#8ab4f8}.well{color:#7fd6a4}.bad{color:#ff9d97}
@@ -29,20 +29,32 @@ PAGE = (
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """Return the rows in a folder, by distribution.
+    """Return the newest row of each distribution in a folder, by name.
+
+    Each gets `runs`, all rows of the distribution, and its plugins get their `worth`, where the folder has it.
 
     Raises:
         OSError: one cannot be read.
         ValueError: one is no row; the message names the file.
     """
-    rows: list[dict[str, Any]] = []
+    rows: dict[str, list[dict[str, Any]]] = {}
+    worths: dict[str, dict[str, Any]] = {}
     for path in sorted(folder.glob("*.json")):
         data: object = json.loads(path.read_text(encoding="utf-8"))
         row = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-        if row.get("schema") != 1 or not isinstance(row.get("distribution"), str):
-            raise ValueError(f"{path} is no row of deep plugins check")
-        rows.append(row)
-    return rows
+        if row.get("schema") == 1 and isinstance(row.get("parts"), list):
+            worths |= {str(part["part"]): part for part in row["parts"]}
+        elif row.get("schema") == 1 and isinstance(row.get("distribution"), str):
+            rows.setdefault(_stem(row["distribution"]), []).append(row)
+        else:
+            raise ValueError(f"{path} is no row of deep plugins check, and nothing that deep eval ablate printed")
+    return [_joined(found, worths) for _, found in sorted(rows.items())]
+
+
+def _joined(runs: list[dict[str, Any]], worths: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    runs = sorted(runs, key=lambda row: str(row["checked"]), reverse=True)
+    plugins = [{**plugin, "worth": worths.get(plugin["name"])} for plugin in runs[0]["plugins"]]
+    return {**runs[0], "plugins": plugins, "runs": runs}
 
 
 def write_site(rows: Sequence[dict[str, Any]], out: Path, title: str) -> None:
@@ -60,20 +72,31 @@ def write_site(rows: Sequence[dict[str, Any]], out: Path, title: str) -> None:
         (out / _file(name)).write_text(page, encoding="utf-8")
 
 
+def _stem(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
+
+
 def _file(name: str) -> str:
-    return re.sub(r"[^a-z0-9-]+", "-", name.casefold()).strip("-") + ".html"
+    stem = _stem(name)
+    return "index-.html" if stem == "index" else f"{stem}.html"  # no other name ends with "-"
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    yield "<table>\n<thead><tr><th>Plugin</th><th>What it does</th><th>Tokens a request</th><th>Check</th></tr></thead>"
+    measured = any(plugin["worth"] for row in rows for plugin in row["plugins"])
+    heads = ["Plugin", "What it does", "Tokens a request", *(["Worth"] if measured else []), "Check"]
+    yield f"<table>\n<thead><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr></thead>"
     yield "<tbody>"
     for row in rows:
         name, version = escape(row["distribution"]), escape(str(row.get("version") or ""))
         known = [plugin["tokens"] for plugin in row["plugins"] if plugin.get("tokens") is not None]
-        tokens = f"{sum(known):,}" if known else "not known"
+        worth = ", ".join(f"{plugin['worth']['difference'] * 100:+.0f}" for plugin in row["plugins"] if plugin["worth"])
+        short = {"Tokens a request": f"{sum(known):,}" if known else "not known", "Check": _verdict(row)}
+        if measured:
+            short["Worth"] = worth or "not measured"
+        cells = (f'<td class="short" data-head="{head}">{short[head]}</td>' for head in heads[2:])
         yield (
             f'<tr><td><a href="{_file(row["distribution"])}">{name}</a> {version}</td><td>{escape(row["summary"])}</td>'
-            f'<td data-head="Tokens a request">{tokens}</td><td data-head="Check">{_verdict(row)}</td></tr>'
+            f"{''.join(cells)}</tr>"
         )
     yield "</tbody>\n</table>"
 
@@ -93,16 +116,29 @@ def _about(row: dict[str, Any], title: str) -> Iterator[str]:
         yield f"<h2>Plugin <code>{escape(plugin['name'])}</code>: {escape(plugin['status'])}</h2>"
         if plugin["reason"]:
             yield f"<p>{escape(plugin['reason'])}</p>"
-        yield f"<p>{plugin.get('tokens') or 0:,} tokens a request. Hooks: {_codes(plugin['hooks'])}</p>"
-        yield "<ul>"
-        for tool in plugin["tools"]:
-            yield f"<li><code>{escape(tool['name'])}</code>: {escape(', '.join(tool['tags']))}</li>"
-        yield "</ul>"
+        tokens = "Not known how many" if plugin.get("tokens") is None else f"{plugin['tokens']:,}"
+        yield f"<p>{tokens} tokens a request. Hooks: {_codes(plugin['hooks'])}</p>"
+        if worth := plugin["worth"]:
+            yield (
+                f"<p>Worth: {escape(worth['sentence'])} Of {worth['tasks']} tasks, {worth['with_it']:.0%} are solved "
+                f"with it, {worth['without']:.0%} without.</p>"
+            )
+        if plugin["tools"]:
+            yield "<ul>"
+            for tool in plugin["tools"]:
+                yield f"<li><code>{escape(tool['name'])}</code>: {escape(', '.join(tool['tags']) or 'no tags')}</li>"
+            yield "</ul>"
     yield from _tests("Conformance suite", row["conformance"])
     if row["suite"] is not None:
         yield from _tests("Its own tests", row["suite"])
-    versions = ", ".join(f"{escape(key)} {escape(value)}" for key, value in row["versions"].items())
-    yield f"<p>Checked {escape(row['checked'])} with {versions}.</p>"
+    yield "<h2>Versions</h2>\n<ul>"
+    for run in row["runs"]:
+        versions = ", ".join(f"{escape(key)} {escape(value)}" for key, value in run["versions"].items())
+        yield (
+            f"<li>{_verdict(run)}: {escape(str(run.get('version') or 'no version'))} with {versions or 'nothing'}, "
+            f"{escape(run['checked'])}</li>"
+        )
+    yield "</ul>"
 
 
 def _tests(what: str, tests: dict[str, Any]) -> Iterator[str]:
