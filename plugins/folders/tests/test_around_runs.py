@@ -242,6 +242,18 @@ def test_what_a_hook_says_of_a_call_reaches_the_model(room: Room, command: str) 
     assert prompts(messages) == ["go", "hook of folder style: Format it."]
 
 
+def test_what_a_hook_says_to_people_is_logged_and_is_the_reason_of_one_that_gives_none(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    deny = {"systemMessage": "No force.", "hookSpecificOutput": {"permissionDecision": "deny"}}
+    warn = json.dumps({"systemMessage": "Look\x1b[2J twice."})
+    room.add("rules", PreToolUse=f"echo '{json.dumps(deny)}'", UserPromptSubmit=f"printf %s '{warn}'")
+    messages = room.play("go", ToolCallPart("ls", {"path": "."}))
+    assert "No force." in str(messages)
+    assert "hook UserPromptSubmit of folder rules: Look" in caplog.text
+    assert "\x1b" not in caplog.text
+
+
 def test_text_after_a_call_is_for_people(room: Room) -> None:
     room.add("chatty", PostToolUse="echo done")
     assert prompts(room.play("go", ToolCallPart("ls", {"path": "."}))) == ["go"]

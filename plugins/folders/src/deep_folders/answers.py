@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-__all__ = ["ALLOWS", "ASKS", "DENIES", "answer_of", "clip", "context_of", "refusal_of"]
+__all__ = ["ALLOWS", "ASKS", "DENIES", "answer_of", "clip", "context_of", "refusal_of", "told_to_people"]
 
 REASON_CHARS = 10_000
 """Of what a model reads: the prompt of a loop and the findings of a review stand in a reason."""
@@ -39,6 +39,12 @@ def context_of(answer: Mapping[str, Any]) -> str:
     specific: object = answer.get("hookSpecificOutput")
     text = cast("dict[str, Any]", specific).get("additionalContext") if isinstance(specific, dict) else None
     return text.strip() if isinstance(text, str) else ""
+
+
+def told_to_people(answer: Mapping[str, Any]) -> str:
+    """Return what an answer says to the person."""
+    text = answer.get("systemMessage")
+    return clip(text) if isinstance(text, str) else ""
 
 
 def refusal_of(out: str, err: str) -> str:

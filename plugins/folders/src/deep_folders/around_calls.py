@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from deep_core import Ask, Deny
 from deep_core.plugin_api import visible
 
-from .answers import ALLOWS, ASKS, DENIES, answer_of, clip, context_of, refusal_of
+from .answers import ALLOWS, ASKS, DENIES, answer_of, clip, context_of, refusal_of, told_to_people
 from .folder import ABOUT_CALLS, AFTER_CALLS
 from .matching import fits, may_be
 from .running import CANNOT_RUN, HookCall, message_of, place_of, run_hook
@@ -178,6 +178,7 @@ class HookPrograms:
             return ""
         if answer is None:
             return ""  # text for a person
+        self._tell_people(who, out)
         reason = clip(str(answer.get("reason") or "")) if answer.get("decision") == "block" else ""
         return "\n".join(f"{who}: {text}" for text in (reason, context_of(answer)) if text)
 
@@ -232,7 +233,13 @@ class HookPrograms:
             return Deny(f"{who} cannot run (exit code {code}): {clip(err)}; deep folders remove {seen.folder.name}")
         if code:
             self._logger.warning("%s: exit code %s: %s", who, code, visible(clip(err)))
+        self._tell_people(who, out)
         return _verdict(out, who)
+
+    def _tell_people(self, who: str, out: str) -> None:
+        with suppress(ValueError):
+            if said := told_to_people(answer_of(out) or {}):
+                self._logger.warning("%s: %s", who, visible(said))
 
 
 def _response(tool: str, result: str) -> dict[str, Any]:
@@ -255,8 +262,8 @@ def _verdict(out: str, who: str) -> Ask | Deny | None:
         return Deny(f"{who}: its answer is not one that a hook gives")
     more = cast("dict[str, Any]", specific)
     said = [value for value in (more.get("permissionDecision"), answer.get("decision")) if value is not None]
-    reason = more.get("permissionDecisionReason") or answer.get("reason") or answer.get("stopReason") or "denied"
-    text = f"{who}: {clip(str(reason))}"
+    reason = more.get("permissionDecisionReason") or answer.get("reason") or answer.get("stopReason")
+    text = f"{who}: {clip(str(reason or told_to_people(answer) or 'denied'))}"
     if any(value in DENIES for value in said) or answer.get("continue", True) is not True:
         return Deny(text)
     if unknown := [value for value in said if value not in (*ASKS, *ALLOWS)]:

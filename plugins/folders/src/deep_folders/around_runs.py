@@ -15,7 +15,7 @@ from pydantic_graph import End
 
 from deep_core.plugin_api import visible
 
-from .answers import ALLOWS, answer_of, clip, context_of, refusal_of
+from .answers import ALLOWS, answer_of, clip, context_of, refusal_of, told_to_people
 from .matching import fits
 from .running import CANNOT_RUN, HookCall, message_of, place_of, run_hook
 from .slot import BEFORE_COMPACTION, HEARD, JUDGING, VARIABLES
@@ -177,12 +177,19 @@ class HooksAroundRuns(AbstractCapability[Any]):
             who = f"hook {event} of folder {folder.name}"
             try:
                 said.append(_said(who, event, outcome))
+                if text := _to_people(outcome):
+                    self._context.logger.warning("%s: %s", who, visible(text))
             except ValueError as error:
                 # A guard that cannot decide refuses, as before a call; another one costs only itself.
                 if event == "UserPromptSubmit":
                     said.append(_Said(who, blocks=f"{error}; deep folders remove {folder.name}"))
                 self._context.logger.warning("%s: %s", who, visible(str(error)))
         return said
+
+
+def _to_people(outcome: Outcome) -> str:
+    out = "" if isinstance(outcome, str) else outcome[1]
+    return "" if out.startswith('{"async"') else told_to_people(answer_of(out) or {})
 
 
 def _only_looks(ctx: RunContext[Any]) -> bool:
@@ -212,11 +219,11 @@ def _said(who: str, event: str, outcome: Outcome) -> _Said:
     answer = {} if out.startswith('{"async"') else answer_of(out)  # it has gone on in the background, and says nothing
     if answer is None:
         return _Said(who, context="" if code else out.strip())
-    reason = clip(str(answer.get("reason") or answer.get("stopReason") or "it gives no reason"))
+    reason = answer.get("reason") or answer.get("stopReason") or told_to_people(answer) or "it gives no reason"
     decides, ends = answer.get("decision") not in (None, *ALLOWS), answer.get("continue", True) is not True
     # At the end of a run, `continue: false` says that the agent may end.
     blocks = decides and not ends if "Stop" in event else decides or ends
-    return _Said(who, blocks=reason if blocks else "", context=context_of(answer))
+    return _Said(who, blocks=clip(str(reason)) if blocks else "", context=context_of(answer))
 
 
 def _joined(said: Sequence[_Said]) -> str:
