@@ -14,6 +14,7 @@ from deep_folders.commands import folders
 from deep_folders.skill_commands import skills
 from deep_folders.snapshot import BadFolder, digest_of, files_of
 from deep_folders.store import Added, Store
+from deep_skills.commands import skills as check_of_skills
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -196,6 +197,14 @@ def test_skills_are_added_and_nothing_else_of_their_folder(deep: Deep, tmp_path:
         assert len(listed(deep)[name]["skills"]) == 1
     write(tmp_path / "loop", {"commands/go.md": "Go.\n"})
     assert "has no skill" in message(add(str(tmp_path / "loop"), "--yes"))
+
+
+def test_a_check_of_skills_sees_those_of_folders(deep: Deep, tmp_path: Path) -> None:
+    long = {"skills/long/SKILL.md": skill("long", description="x" * 1_100)}
+    assert deep("add", str(write(tmp_path / "long", long)), "--yes").exit_code == 0
+    said = CliRunner().invoke(check_of_skills, ["check"]).output
+    assert "description has 1100 characters" in said
+    assert "1 skills, problems: 1" in said
 
 
 def test_without_a_terminal_nothing_is_added_unless_told(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deep_skills import DirectoryLoader
+    from deep_skills.discovery import Scan
     from pydantic_ai import RunContext
 
     from deep_core import SkillMeta
@@ -37,6 +38,10 @@ class FolderLoader:
             strict = self._folder.format == "agent-plugin"  # whose rules: a skill that is not valid is left out
             self._made = directory_loader(*map(str, self._folder.skills), source=self.source, strict=strict)
         return self._made
+
+    def check(self, *, strict: bool) -> Scan:
+        """Report every problem of the skills."""
+        return self._loader.check(strict=strict)
 
     async def list(self, ctx: RunContext[Any]) -> Sequence[SkillMeta]:
         """List the skills."""

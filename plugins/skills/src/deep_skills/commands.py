@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import click
 from deep_cli import config_option, one_line, say, say_json
@@ -10,7 +11,6 @@ from deep_cli import config_option, one_line, say, say_json
 from deep_core import Kernel, SkillLoader
 
 from .by_hand import check_skills
-from .directories import DirectoryLoader
 from .discovery import Scan
 from .problem import Problem
 
@@ -18,6 +18,15 @@ __all__ = ["skills"]
 
 PLUGIN = "skills"
 FAILED = 1
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A loader that can say without a session what is wrong with its skills."""
+
+    def check(self, *, strict: bool) -> Scan:
+        """Search, and report every problem."""
+        ...
 
 
 @click.group("skills")
@@ -56,9 +65,9 @@ def _facts(problem: Problem) -> dict[str, object]:
 
 
 def _scan_all(config: Path | None, *, strict: bool) -> list[Scan]:
-    """Search with every plugin's loaders of directories. Those of other kinds need a session."""
+    """Search with every plugin's loaders that need no session."""
     with Kernel(config=config) as kernel:
-        found = [loader for loader in _loaders(kernel) if isinstance(loader, DirectoryLoader)]
+        found = [loader for loader in _loaders(kernel) if isinstance(loader, Checked)]
         return [loader.check(strict=strict) for loader in found]
 
 
