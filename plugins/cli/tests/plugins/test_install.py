@@ -179,6 +179,13 @@ def test_what_is_there_already_is_said_to_be_and_upgraded_when_asked(shop: Shop)
     assert "Installed acme-sun 1.1" in shop("install", "-U", "acme-sun", env=OFF).ok().out
     assert [entry["version"] for entry in shop.recorded] == ["1.1"]
 
+    shop.offer(plugin("sun", version="1.2", text="1 / 0"))
+    broken = shop("install", "-U", "acme-sun")
+    assert broken.code == 1
+    assert "To go back to what was there: deep plugins install acme-sun==1.1\n" in broken.out
+    shop("install", "acme-sun==1.1", env=OFF).ok()
+    assert shop.statuses == {**OURS, "sun": "active"}
+
 
 @pytest.mark.exhaustive
 def test_plugins_that_do_not_load_are_installed_and_reported_with_the_reason(shop: Shop) -> None:

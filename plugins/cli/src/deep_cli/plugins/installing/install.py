@@ -98,7 +98,18 @@ def _install(target: Target, specs: Sequence[InstallSpec], upgrade: bool) -> Ite
     # Record it before loading: a plugin that hangs while it loads is installed all the same.
     lines += _record(entries)
     yield from lines
-    yield from _statuses([c for c in scan() if canonical(c.record.distribution or "") in looked_at])
+    loaded = list(_statuses([c for c in scan() if canonical(c.record.distribution or "") in looked_at]))
+    yield from loaded
+    if not all(line.ok for line in loaded):
+        yield from _way_back(before, after, plugins)
+
+
+def _way_back(before: Mapping[str, Dist], after: Mapping[str, Dist], plugins: set[str]) -> Iterator[ResultLine]:
+    """Say how to get the versions that were there, if plugins were replaced and one does not load."""
+    was = [f"{name}=={before[name].version}" for name in sorted(plugins) if name in before and name in after]
+    was = [text for text in was if after[text.partition("==")[0]].version != text.partition("==")[2]]
+    if was:
+        yield ResultLine(f"  To go back to what was there: deep plugins install {' '.join(was)}")
 
 
 def _bundled(name: str, after: Mapping[str, Dist], plugins: set[str]) -> set[str]:
