@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import time
-from collections.abc import Coroutine, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 from deep_cli import Failure, load_key, say, say_json
 
-from deep_core import ConfigError, Kernel, PluginError
+from deep_core import Kernel
 
-from .errors import TrialsError
-from .rows import ENDS, Row
-
-if TYPE_CHECKING:
-    from .budgets import Budget
-    from .runs import Contender, Job, Outcome
-    from .suites import Suite
+from .rows import ENDS
+from .running import (
+    INTERRUPTED,
+    USAGE,
+    chosen_suite,
+    exit_code,
+    failures,
+    read_budget,
+    run_all,
+    run_folder,
+    run_trials,
+    show,
+    until_stopped,
+)
 
 __all__ = ["evaluate"]
 
-T = TypeVar("T")
-USAGE, WORSE, INTERRUPTED = 2, 4, 130
+WORSE = 4
 agent_option = click.option(
     "--agent",
     "agents",
@@ -63,14 +66,6 @@ output_option = click.option(
 task_option = click.option("--task", "tasks", metavar="TASK", multiple=True, help="Only these tasks.")
 
 
-@contextmanager
-def _failures() -> Generator[None]:
-    try:
-        yield
-    except (TrialsError, ConfigError, PluginError) as error:
-        raise Failure(str(error), USAGE) from error
-
-
 @click.group("eval")
 def evaluate() -> None:
     """Measure an agent: run tasks, compare, and see what each plugin is worth."""
@@ -81,7 +76,7 @@ def suites() -> None:
     """List the suites that plugins bring, and those whose tasks other packages have."""
     from .finding import suite_lines
 
-    with _failures(), Kernel() as kernel:
+    with failures(), Kernel() as kernel:
         for line in suite_lines(kernel):
             say(line)
 
@@ -112,13 +107,13 @@ def run(ctx: click.Context, suite_name: str, **options: Any) -> None:
     """
     from .choosing import contenders, named
 
-    with _failures():
+    with failures():
         with Kernel() as kernel:
-            suite = _suite(suite_name, kernel, options["tasks"])
+            suite = chosen_suite(suite_name, kernel, options["tasks"])
             chosen = contenders(suite, options["agents"], options["models"], named(kernel))
-        outcome, folder = _run(suite, chosen, **options)
-    _show(outcome, folder, options["output"])
-    ctx.exit(_code(outcome))
+        outcome, folder = run_trials(suite, chosen, **options)
+    show(outcome, folder, options["output"])
+    ctx.exit(exit_code(outcome))
 
 
 @evaluate.command("matrix")
@@ -151,128 +146,6 @@ def matrix(ctx: click.Context, suite_name: str, **options: Any) -> None:
     ctx.invoke(run, suite_name=suite_name, **{**options, "agents": options["agents"] or ("deep", *PEERS)})
 
 
-def _suite(name: str, kernel: Kernel, tasks: Sequence[str] = ()) -> Suite:
-    from dataclasses import replace
-
-    from deep_core.plugin_api import suggest
-
-    from .errors import SuiteError
-    from .finding import find_suite
-
-    suite = find_suite(name, kernel)
-    if suite.file.tasks and (changed := [*suite.changed()]):
-        raise SuiteError(
-            f"suite {suite.name}: {', '.join(changed)} changed since it was validated: "
-            f"deep eval validate {name} --write"
-        )
-    names = [task.name for task in suite.tasks]
-    if unknown := [task for task in tasks if task not in names]:
-        raise SuiteError(f"suite {suite.name} has no task {unknown[0]!r}.{suggest(unknown[0], names)}")
-    return replace(suite, tasks=tuple(task for task in suite.tasks if not tasks or task.name in tasks))
-
-
-def _run(
-    suite: Suite,
-    chosen: Sequence[Contender],
-    *,
-    n: int,
-    at_once: int,
-    budget: str | None,
-    out: Path | None,
-    retry: Sequence[Any] = (),
-    **_: Any,
-) -> tuple[Outcome, Path]:
-    from .runs import jobs_of
-
-    folder = _folder(out, suite.name)
-    for model in {each.model for each in chosen if each.model}:
-        load_key(model)
-    return _all(jobs_of(suite, chosen, n), folder, at_once, _budget(budget), retry), folder
-
-
-def _folder(out: Path | None, name: str) -> Path:
-    return out or Path("trials") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
-
-
-def _all(jobs: Sequence[Job], folder: Path, at_once: int, budget: Budget | None, retry: Sequence[Any]) -> Outcome:
-    from .isolation import isolates
-    from .runs import run_jobs
-
-    if isolates() is None:
-        say("bubblewrap does not work here: trials see this whole disk, the tests too", err=True)
-    return _until_stopped(
-        run_jobs(jobs, folder, at_once=at_once, budget=budget, retry=retry, ended=_Progress(len(jobs), at_once))
-    )
-
-
-def _until_stopped(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end; Ctrl-C cancels, and what was done is returned."""
-    with asyncio.Runner() as runner:
-        loop = runner.get_loop()
-        task = loop.create_task(work)
-        import signal
-
-        try:
-            loop.add_signal_handler(signal.SIGINT, task.cancel)
-            loop.add_signal_handler(signal.SIGTERM, task.cancel)
-        except (NotImplementedError, RuntimeError, ValueError):
-            pass  # not the main thread
-        return loop.run_until_complete(task)
-
-
-def _budget(text: str | None) -> Budget | None:
-    from .budgets import parse_budget
-
-    try:
-        return None if text is None else parse_budget(text)
-    except ValueError as error:
-        raise Failure(f"--budget: {error}", USAGE) from error
-
-
-class _Progress:
-    """A line on stderr for each trial that ended, with the time that is left."""
-
-    def __init__(self, wanted: int, at_once: int) -> None:
-        self._began, self._count, self._at_once = time.monotonic(), 0, at_once
-        self._width = len(str(wanted))
-
-    def __call__(self, row: Row, done: int, wanted: int) -> None:
-        self._count += 1
-        left = (time.monotonic() - self._began) / self._count * (wanted - done)
-        rest = f"  about {_words(left)} left" if done < wanted else ""
-        color = "green" if row.passed else "red" if row.counts else "yellow"
-        say(f"{done:{self._width}}/{wanted}  ", (f"{row.end:8}", color), f"  {row.task}  {row.who}{rest}", err=True)
-
-
-def _words(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-
-
-def _show(outcome: Outcome, folder: Path, output: str) -> None:
-    from .page import write_page
-    from .reports import as_json, as_markdown, as_text
-
-    page = write_page(outcome.rows, folder) if outcome.rows else None
-    if output == "json":
-        say_json(as_json(outcome.rows, outcome.end, outcome.left, str(folder)))
-        return
-    if output == "markdown":
-        say(as_markdown(outcome.rows) if outcome.rows else "no trial was run", end="")
-        return
-    say("\n".join(["", *as_text(outcome.rows)]))
-    if outcome.left:
-        why = "the budget is spent" if outcome.end == "budget" else "stopped"
-        say(f"\n{why}: {outcome.left} trials are left; the same command with --out {folder} goes on")
-    if page is not None:
-        say(f"\n{page}  shows every conversation")
-
-
-def _code(outcome: Outcome) -> int:
-    if outcome.end == "stopped":
-        return INTERRUPTED
-    return 1 if any(not row.counts for row in outcome.rows) else 0
-
-
 @evaluate.command("validate")
 @click.argument("suite_name", metavar="SUITE")
 @click.option("--write", is_flag=True, help="Write the digests of the tasks into suite.toml.")
@@ -289,12 +162,12 @@ def validate(ctx: click.Context, suite_name: str, write: bool, times: int, at_on
     from .suites import write_hashes
     from .validating import validate_suite
 
-    with _failures():
+    with failures():
         with Kernel() as kernel:
             suite = find_suite(suite_name, kernel)
         if tasks and write:
             raise Failure("--write needs all tasks: leave out --task", USAGE)
-        found = _until_stopped(validate_suite(suite, times=times, at_once=at_once, only=tasks))
+        found = until_stopped(validate_suite(suite, times=times, at_once=at_once, only=tasks))
     for name, problem in found.items():
         say(
             (f"{'ok' if problem is None else 'bad':4}", "green" if problem is None else "red"),
@@ -325,7 +198,7 @@ def compare_command(ctx: click.Context, first: Path, second: Path, worse: str | 
     from .rows import read_rows
 
     points = None if worse is None else _share(worse)
-    with _failures():
+    with failures():
         rows = [read_rows(path) for path in (first, second)]
         try:
             found = compare_runs(*rows)
@@ -375,9 +248,9 @@ def ablate(ctx: click.Context, suite_name: str, **options: Any) -> None:
     from .choosing import contenders, named
     from .runs import Outcome
 
-    with _failures():
+    with failures():
         with Kernel() as kernel:
-            suite = _suite(suite_name, kernel, options["tasks"])
+            suite = chosen_suite(suite_name, kernel, options["tasks"])
             models = [options["model"]] if options["model"] else []
             whole = contenders(suite, [options["agent"]], models, named(kernel))[0]
             parts = [Part("plugin", name) for name in options["plugins"]] + [
@@ -386,12 +259,12 @@ def ablate(ctx: click.Context, suite_name: str, **options: Any) -> None:
             _check_plugins(options["plugins"], kernel)
         if ":" in whole.agent:
             raise Failure("ablate needs an agent of deep: --agent deep, or a named configuration", USAGE)
-        outcome, folder = _run(suite, [whole], **options)
+        outcome, folder = run_trials(suite, [whole], **options)
         if outcome.end == "done":
             parts = parts or parts_of(outcome.rows, suite)
             chosen = [whole, *(ablated(whole, part) for part in parts)]
             options["out"] = folder
-            outcome, folder = _run(suite, chosen, **options)
+            outcome, folder = run_trials(suite, chosen, **options)
         rows = outcome.rows
         try:
             found = worths(rows)
@@ -401,8 +274,8 @@ def ablate(ctx: click.Context, suite_name: str, **options: Any) -> None:
         say_json(worth_json(found, str(folder)))
     else:
         say("\n".join(["", *worth_lines(found)]))
-        _show(Outcome([row for row in rows if not row.without], outcome.end, outcome.left), folder, "text")
-    ctx.exit(_code(outcome))
+        show(Outcome([row for row in rows if not row.without], outcome.end, outcome.left), folder, "text")
+    ctx.exit(exit_code(outcome))
 
 
 def _check_plugins(names: Sequence[str], kernel: Kernel) -> None:
@@ -436,19 +309,19 @@ def record(ctx: click.Context, suite_name: str, cassette: Path, **options: Any) 
     from .choosing import contenders, named
     from .runs import RECORD, jobs_of
 
-    with _failures():
+    with failures():
         with Kernel() as kernel:
-            suite = _suite(suite_name, kernel, options["tasks"])
+            suite = chosen_suite(suite_name, kernel, options["tasks"])
             chosen = contenders(suite, options["agents"], options["models"], named(kernel))
         for model in {each.model for each in chosen if each.model}:
             load_key(model)
-        folder = _folder(options["out"], suite.name)
+        folder = run_folder(options["out"], suite.name)
         jobs = [replace(job, tape=RECORD) for job in jobs_of(suite, chosen, options["n"])]
-        outcome = _all(jobs, folder, options["at_once"], _budget(options["budget"]), ())
+        outcome = run_all(jobs, folder, options["at_once"], read_budget(options["budget"]), ())
         kept = write_cassette(cassette, suite_name, jobs, outcome.rows, folder)
-    _show(outcome, folder, "text")
+    show(outcome, folder, "text")
     say(f"\n{cassette}  {kept} of {len(outcome.rows)} trials; deep eval replay {cassette} plays them")
-    ctx.exit(_code(outcome))
+    ctx.exit(exit_code(outcome))
 
 
 @evaluate.command("replay")
@@ -472,22 +345,22 @@ def replay(ctx: click.Context, cassette: Path, suite_name: str | None, output: s
     from .cassettes import difference_lines, differences, jobs_to_play, read_cassette
     from .reports import as_json
 
-    with _failures():
+    with failures():
         tape = read_cassette(cassette)
         with Kernel() as kernel:
-            suite = _suite(suite_name or tape.suite, kernel)
+            suite = chosen_suite(suite_name or tape.suite, kernel)
         only = options["tasks"]
         jobs = [job for job in jobs_to_play(tape, suite) if not only or job.task.name in only]
         if not jobs:
             raise Failure(f"{cassette} has no trial{' of that task' if only else ''}", USAGE)
-        folder = _folder(options["out"], f"replay-{suite.name}")
-        outcome = _all(jobs, folder, options["at_once"], None, ())
+        folder = run_folder(options["out"], f"replay-{suite.name}")
+        outcome = run_all(jobs, folder, options["at_once"], None, ())
         found = differences(tape.rows, outcome.rows)
     if output == "json":
         said = as_json(outcome.rows, outcome.end, outcome.left, str(folder))
         say_json({**said, "differences": [vars(each) for each in found]})
     else:
-        _show(outcome, folder, "text")
+        show(outcome, folder, "text")
         same = len(outcome.rows) - len(found)
         say("\n".join(["", *(difference_lines(found) if found else ()), f"{same} of {len(jobs)} trials as recorded"]))
     ctx.exit(INTERRUPTED if outcome.end == "stopped" else 1 if found else 0)
@@ -518,6 +391,6 @@ def report(folder: Path, output: str) -> None:
     from .rows import read_rows
     from .runs import Outcome
 
-    with _failures():
+    with failures():
         rows = read_rows(folder)
-    _show(Outcome(rows, "done", 0), folder, output)
+    show(Outcome(rows, "done", 0), folder, output)

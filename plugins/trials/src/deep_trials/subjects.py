@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -156,7 +156,8 @@ async def run_subject(subject: object | None, place: Place, heard: Callable[[int
         agent = subject.with_store(MemoryStore())  # its own may be a file, which its commands could edit
         try:
             with _taped(agent.runner.agent, place):
-                return await _run_deep(agent, place)
+                results = await _played(agent, place)
+            return await _finished(agent, place, results)
         finally:
             await agent.close()
     if isinstance(subject, Agent):
@@ -227,7 +228,7 @@ async def _run_own(place: Place, heard: Callable[[int, int], None]) -> Finished:
         deps = AgentDeps(model=place.model, session_store="memory:", runtime=backend_of(place), kernel=kernel)
         agent = await DeepAgent.create(deps=deps, tools=tools_of(place))
         try:
-            return await _run_deep(agent, place)
+            return await _finished(agent, place, await _played(agent, place))
         finally:
             await agent.close()
     finally:
@@ -310,26 +311,16 @@ def _taped(agent: Agent[Any, Any], place: Place) -> AbstractContextManager[None]
     return agent.override(model=taped(name, made, place.tape))
 
 
-async def _run_deep(agent: DeepAgent, place: Place) -> Finished:
-    """Run a task, keep its session, and count what this process saw."""
-    from deep_sessions import load_session
-
+async def _played(agent: DeepAgent, place: Place) -> Sequence[RunResult]:
+    """Run a task, and keep its sessions."""
     try:
-        results = await _played(agent, place)
+        return [each async for each in _turns(agent, place)]
     finally:
         await _keep(agent.store, place.store)
-    messages = (await load_session(agent.store, place.session)).messages()
-    explained, contributing = _explain(agent.runner.agent)
-    usage = results[0].usage
-    for result in results[1:]:
-        usage = usage + result.usage
-    answer = "\n\n".join(result.message or "" for result in results)
-    return Finished(answer, results[-1].error, usage, messages, explained, contributing)
 
 
-async def _played(agent: DeepAgent, place: Place) -> Sequence[RunResult]:
+async def _turns(agent: DeepAgent, place: Place) -> AsyncGenerator[RunResult]:
     """Run a task, turn by turn, and decide about its calls."""
-    results: list[RunResult] = []
     for said in (place.instruction, *place.turns):
         result = await agent.run(said, session_id=place.session)
         for _ in range(MAX_ROUNDS):
@@ -337,10 +328,21 @@ async def _played(agent: DeepAgent, place: Place) -> Sequence[RunResult]:
                 break
             await agent.decide(place.session, _decisions(result.requests, place.file, agent.get_tools()))
             result = await agent.resume(place.session)
-        results.append(result)
+        yield result
         if result.error is not None:
-            break
-    return results
+            return
+
+
+async def _finished(agent: DeepAgent, place: Place, results: Sequence[RunResult]) -> Finished:
+    from deep_sessions import load_session
+
+    messages = (await load_session(agent.store, place.session)).messages()
+    explained, contributing = _explain(agent.runner.agent)
+    usage = results[0].usage
+    for result in results[1:]:
+        usage = usage + result.usage
+    answer = "\n\n".join(result.message or "" for result in results)
+    return Finished(answer, results[-1].error, usage, messages, explained, contributing)
 
 
 async def _keep(store: SessionStore, url: str) -> None:
