@@ -1,4 +1,4 @@
-"""The process that judges: `python -m deep_trials.check_process FD TESTS WORKSPACE SAID`. No code of the agent runs."""
+"""The process that judges: `python -m deep_trials.check_process FD TESTS WORKSPACE SAID BWRAP`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .checking import Broken, Call, Trial
+from .checking import Broken, Call, Trial, hide
 
 __all__ = ["main"]
 
@@ -19,6 +19,7 @@ def main(argv: list[str]) -> None:
     pipe = int(argv[0])
     os.set_inheritable(pipe, False)
     tests, workspace, said = map(Path, argv[1:4])
+    hide(tests, argv[4])
     spoken = json.loads(said.read_bytes())
     calls = tuple(Call(**each) for each in spoken["calls"])
     trial = Trial(workspace, tests, spoken["answer"], calls)

@@ -32,6 +32,23 @@ os._exit(0)
 """
 
 
+_before: list[str] = []
+"""Words before each program of the agent."""
+
+
+def hide(tests: Path, program: str) -> None:
+    """Hide the tests, and the process that judges, from the agent's code: by bubblewrap, where it works within itself.
+
+    Args:
+        tests: the folder that the code does not see.
+        program: bubblewrap; "" for none.
+    """
+    shared = ["--unshare-user", "--unshare-pid", "--die-with-parent", "--cap-drop", "ALL", "--dev-bind", "/", "/"]
+    words = [program, *shared, "--tmpfs", str(tests), "--"]
+    if program and subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0:
+        _before[:] = words
+
+
 class Broken(Exception):
     """The agent's code failed, or returned what JSON has no word for."""
 
@@ -94,7 +111,7 @@ def call(workspace: Path, function: str, *args: Any, seconds: float = 10.0, **kw
     read_end, write_end = os.pipe()
     try:
         with subprocess.Popen(
-            [sys.executable, "-I", "-B", "-c", _CALLER, str(write_end), str(math.ceil(seconds))],
+            [*_before, sys.executable, "-I", "-B", "-c", _CALLER, str(write_end), str(math.ceil(seconds))],
             cwd=workspace,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -136,7 +153,7 @@ def run(workspace: Path, *argv: str, seconds: float = 20.0) -> subprocess.Comple
     words = [sys.executable, "-B", *argv[1:]] if argv[0] == "python" else [*argv]
     try:
         return subprocess.run(
-            words,
+            [*_before, *words],
             cwd=workspace,
             env=_environment(),
             capture_output=True,

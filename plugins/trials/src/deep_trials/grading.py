@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from .isolation import View, run_alone
+from .isolation import View, isolates, run_alone
 from .tasks import Task
 from .workspaces import TooMuch, copy_workspace, write_tree
 
@@ -21,6 +21,8 @@ __all__ = ["Verdict", "grade"]
 
 Score = bool | float
 REPORT = "junit.xml"
+SIGNALLED = 128
+"""Above it, bubblewrap's exit code is that of a program which a signal ended."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,11 @@ async def grade(task: Task, workspace: Path, answer: str, calls: Sequence[Mappin
         ended = await run_alone(
             _check(place) if is_check else ["sh", str(place / "tests" / "test.sh")],
             view=View(
-                [place / name for name in ("workspace", "home", "tmp")], readable=[place, *_reads(task)], network=False
+                [place / name for name in ("workspace", "home", "tmp")],
+                hidden=[task.folder.resolve()] if task.server is None else (),
+                readable=[place, *_reads(task)],
+                network=False,
+                nests=is_check,
             ),
             cwd=place / ("home" if is_check else "workspace"),
             env=_environment(place),
@@ -69,8 +75,13 @@ async def grade(task: Task, workspace: Path, answer: str, calls: Sequence[Mappin
         if not is_check:
             return _of_shell(task, place, ended.code, last)
         if ended.code != 0:
-            return Verdict(None, {}, f"check.py failed: {last}")
-        said = json.loads(ended.said)
+            # Code under test can end the judge, and must not look like a harness that failed.
+            by_signal = ended.code < 0 or ended.code > SIGNALLED
+            return Verdict(False if by_signal else None, {}, f"check.py failed: {last or ended.code}")
+        try:
+            said = json.loads(ended.said)
+        except ValueError:
+            return Verdict(False, {}, "something else spoke for the tests")
         return read_scores(said["scores"], said["note"])
     finally:
         shutil.rmtree(place, ignore_errors=True)
@@ -108,7 +119,7 @@ def _of_shell(task: Task, place: Path, code: int, last: str) -> Verdict:
 
 
 def _check(place: Path) -> list[str]:
-    words = ["{fd}", str(place / "tests"), str(place / "workspace"), str(place / "said.json")]
+    words = ["{fd}", str(place / "tests"), str(place / "workspace"), str(place / "said.json"), isolates() or ""]
     # Isolated mode: neither the current directory nor the environment adds a module.
     return [sys.executable, "-I", "-B", "-m", "deep_trials.check_process", *words]
 

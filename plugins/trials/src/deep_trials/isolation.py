@@ -34,12 +34,15 @@ class View:
             `readable` are seen also there.
         readable: further folders that it sees.
         network: whether it has the network.
+        nests: whether it isolates processes of its own. Linux maps no root into a namespace within, so root has the id
+            of a user there.
     """
 
     writable: Sequence[Path]
     hidden: Sequence[Path] = ()
     readable: Sequence[Path] = ()
     network: bool = True
+    nests: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ def _isolated(argv: Sequence[str], view: View) -> list[str]:
     if program is None:
         return [*argv]
     words = [program, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"]
+    if view.nests and os.getuid() == 0:
+        words += ["--uid", "1000", "--gid", "1000"]
     if not view.network:
         words.append("--unshare-net")
     words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
