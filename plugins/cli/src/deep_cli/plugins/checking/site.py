@@ -47,7 +47,7 @@ def read_rows(folder: Path) -> list[dict[str, Any]]:
         elif row.get("schema") == 1 and isinstance(row.get("distribution"), str):
             rows.setdefault(_stem(row["distribution"]), []).append(row)
         else:
-            raise ValueError(f"{path} is no row of deep plugins check, and nothing that deep eval ablate printed")
+            raise ValueError(f"{path} is no row of deep plugins check, and no output of eval ablate")
     return [_joined(found, worths) for _, found in sorted(rows.items())]
 
 
