@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deep_skills import DirectoryLoader
-    from deep_skills.discovery import Scan
     from pydantic_ai import RunContext
 
     from deep_core import SkillMeta
@@ -39,8 +38,8 @@ class FolderLoader:
             self._made = directory_loader(*map(str, self._folder.skills), source=self.source, strict=strict)
         return self._made
 
-    def check(self, *, strict: bool) -> Scan:
-        """Report every problem of the skills."""
+    def check(self, *, strict: bool) -> Any:
+        """Report every problem of the skills, for `deep skills check`."""
         return self._loader.check(strict=strict)
 
     async def list(self, ctx: RunContext[Any]) -> Sequence[SkillMeta]:
