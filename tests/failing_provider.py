@@ -127,10 +127,10 @@ class FailingProvider:
         """Whether it has answers, after those that fail."""
         return self._answers[-1] in ("stop", "tool_call", "length", "cut_call", "filtered")
 
-    def said(self) -> str:
-        """All that the last request has of the user and the model, as text."""
-        body = {name: value for name, value in self.asked[-1].items() if name in ("messages", "input")}
-        return json.dumps(body, ensure_ascii=False)
+    def said(self, text: str = "") -> str:
+        """All that the last request with this text has of the user and the model, as text."""
+        bodies = [{name: value for name, value in body.items() if name in ("messages", "input")} for body in self.asked]
+        return [said for body in bodies if text in (said := json.dumps(body, ensure_ascii=False))][-1]
 
     def close(self) -> None:
         """End it."""

@@ -263,7 +263,8 @@ def test_a_cell(row: Row, wire: Wire, door: type[Door], way: Way, find: Find, tm
         assert len(provider.asked) == before
         assert re.search(says.completed, here.seen()), here.seen()
     else:
-        assert len(provider.asked) == before + 1
+        late = row.sent if "silent" in row.answers else 0  # a request that was given up early may come now
+        assert 1 <= len(provider.asked) - before <= 1 + late
         assert provider.said().count(FIRST) == 1
         kept = here.kept()
         assert (kept.status, kept.prompts, len(kept.answers)) == ("completed", [FIRST], 1)
@@ -276,7 +277,7 @@ def test_a_cell(row: Row, wire: Wire, door: type[Door], way: Way, find: Find, tm
     provider.play("stop")
     here.say(THIRD)
     said = [FIRST, SECOND, THIRD] if row.code else [FIRST, THIRD]
-    asked = provider.said()
+    asked = provider.said(THIRD)
     assert [asked.count(text) for text in said] == [1] * len(said)
     assert sorted(said, key=asked.index) == said
     kept = here.kept()
