@@ -210,7 +210,8 @@ class ChatDoor(Door):
         self._shown, self._loop, self._stack = io.StringIO(), ChatLoop(), contextlib.ExitStack()
         self._screen = ChatScreen(self._shown, stream=self._shown)
         progress = CliProgress(self._screen)
-        kernel = self._stack.enter_context(Kernel(plugins=[progress, failing_plugin], config=self.config))
+        with contextlib.chdir(folder):  # as in `_kernel`
+            kernel = self._stack.enter_context(Kernel(plugins=[progress, failing_plugin], config=self.config))
         made = make_agent(kernel, provider.model(), "local", is_stored=True)
         self._chat = Chat(
             kernel,
