@@ -299,9 +299,9 @@ def _pieces(dialect: Dialect, at: int, call: Body) -> list[Body]:
 
 
 class Answer(NamedTuple):
-    """What a server answers to one request: JSON, or the chunks of a stream."""
+    """What a server answers to one request: JSON, or a stream: its chunks, or its text."""
 
-    body: Body | list[Body]
+    body: Body | list[Body] | bytes
     status: int = 200
     done: bool = True
 
@@ -343,11 +343,14 @@ def serving(
             if isinstance(made.body, dict):
                 self._send(made.status, "application/json", json.dumps(made.body).encode())
                 return
+            if isinstance(made.body, bytes):
+                self._send(made.status, "text/event-stream", made.body)
+                return
             lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in made.body] + ["data: [DONE]\n\n"] * made.done
             self._send(made.status, "text/event-stream", "".join(lines).encode())
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=[0.01], daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/v1"

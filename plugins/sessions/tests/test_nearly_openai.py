@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from deep_sessions.requests.ends import end_of_error
-from deep_sessions.requests.nearly_openai import StreamRepair, as_chunks, error_of, repaired
+from deep_sessions.requests.nearly import error_of
+from deep_sessions.requests.nearly_openai import ChatRepair, as_chunks, repaired
 from deep_sessions.requests.served import ServedModel
 from deep_sessions.requests.servers import SERVERS, profile_of, server_of
 from deep_sessions.requests.windows import find_facts
@@ -142,7 +143,7 @@ async def test_an_answer_without_a_choice_is_said_to_have_none(choices: Any) -> 
 
 
 def test_a_name_that_comes_late_takes_the_arguments_with_it() -> None:
-    repair = StreamRepair("m")
+    repair = ChatRepair("m")
     pieces: list[Body] = [
         {"index": 0, "id": "c1", "function": {"arguments": '{"text": '}},
         {"index": 0, "function": {"name": "ping", "arguments": '"a"'}},
@@ -155,7 +156,7 @@ def test_a_name_that_comes_late_takes_the_arguments_with_it() -> None:
 
 @pytest.mark.parametrize("reason", [None, "", "null", "None"])
 def test_a_piece_that_is_not_the_last_ends_nothing(reason: str | None) -> None:
-    made = StreamRepair("m").chunk({"choices": [{"delta": {"content": "Hel"}, "finish_reason": reason}]})
+    made = ChatRepair("m").chunk({"choices": [{"delta": {"content": "Hel"}, "finish_reason": reason}]})
     assert made["choices"][0]["finish_reason"] is None
 
 
@@ -272,7 +273,7 @@ async def test_a_whole_reply_where_a_stream_was_asked_for_is_read() -> None:
 
 
 def test_a_call_in_pieces_stays_one_call() -> None:
-    repair = StreamRepair("m")
+    repair = ChatRepair("m")
     pieces = [
         {"index": 0, "id": "c1", "function": {"name": "ping", "arguments": ""}},
         {"index": 0, "function": {"arguments": '{"text": '}},
@@ -290,7 +291,7 @@ def test_a_call_in_pieces_stays_one_call() -> None:
 
 @pytest.mark.parametrize("name", [{}, {"name": ""}, {"name": None}])
 def test_a_call_whose_pieces_have_ids_of_their_own_is_one(name: Body) -> None:
-    repair = StreamRepair("m")
+    repair = ChatRepair("m")
     pieces: list[Body] = [
         {"index": 0, "id": "c1", "function": {"name": "ping", "arguments": '{"text": '}},
         {"index": 0, "id": "c2", "function": {**name, "arguments": '"a"}'}},
@@ -302,10 +303,10 @@ def test_a_call_that_is_sent_whole_again_is_made_once() -> None:
     whole: Body = {"index": 0, "id": "c1", "function": {"name": "ping", "arguments": '{"text": "a"}'}}
     first: Body = {"index": 0, "id": "c1", "function": {"name": "ping", "arguments": '{"text": '}}
     rest: Body = {"index": 0, "function": {"arguments": '"a"}'}}
-    assert written(StreamRepair("m"), [first, rest, whole]) == [(0, '{"text": "a"}')]
+    assert written(ChatRepair("m"), [first, rest, whole]) == [(0, '{"text": "a"}')]
 
 
-def written(repair: StreamRepair, pieces: list[Body]) -> list[tuple[int, str]]:
+def written(repair: ChatRepair, pieces: list[Body]) -> list[tuple[int, str]]:
     """The arguments at each index."""
     out: dict[int, str] = {}
     for piece in pieces:
@@ -462,9 +463,9 @@ def test_a_repaired_reply_is_what_openai_promises(body: Body) -> None:
 @settings(max_examples=examples(500))
 @given(st.lists(bodies, max_size=4))
 def test_a_repaired_stream_is_what_openai_promises(pieces: list[Body]) -> None:
-    repair = StreamRepair("m")
+    repair = ChatRepair("m")
     made = [ChatCompletionChunk.model_validate(repair.chunk(piece)) for piece in pieces]
-    if (last := repair.last()) is not None:
+    for last in repair.last():
         ChatCompletionChunk.model_validate(last)
     calls = [each for chunk in made for choice in chunk.choices[:1] for each in choice.delta.tool_calls or []]
     ids = {each.index: each.id for each in calls}
@@ -477,4 +478,4 @@ def test_any_body_is_an_error_or_none(body: object) -> None:
     found = error_of(body)
     if found is not None:
         assert 400 <= found[0] < 600
-        assert isinstance(found[1]["error"]["message"], str)
+        assert isinstance(found[1]["message"], str)

@@ -110,7 +110,11 @@ class Requests(AbstractCapability[Any]):
             self._context.logger.warning(SMALLER, model.model_name, facts.window, wanted, wanted)
 
     def get_wrapper_model(self, model: Model[Any]) -> Model[Any]:
-        """Guard the model of a request."""
+        """Guard the model of a request, and repair what it is answered."""
+        if (real := _unwrapped(model)).base_url is not None:
+            from .repairing import repair
+
+            repair(real)
         ctx, request = _RUN.get() or (None, None)
         # The messages apart: Pydantic AI replaces them there by what this model's adapter gets.
         prepared = None if request is None else Prepared(request, [*request.messages])
@@ -230,9 +234,14 @@ def _real(ctx: RunContext[Any]) -> Model[Any] | None:
 def served_in(model: object) -> ServedModel | None:
     """Return a model at `base_url`."""
     module = sys.modules.get("deep_sessions.requests.served")  # imported by whoever has one
+    model = _unwrapped(model)
+    return cast("ServedModel", model) if module is not None and isinstance(model, module.ServedModel) else None
+
+
+def _unwrapped(model: Any) -> Any:
     while isinstance(model, WrapperModel):
         model = model.wrapped
-    return cast("ServedModel", model) if module is not None and isinstance(model, module.ServedModel) else None
+    return model
 
 
 def _has_next(asked: object, model: Model[Any]) -> bool:

@@ -1,64 +1,37 @@
-"""Replies of servers that are nearly OpenAI, made OpenAI's: whole ones, and streams piece by piece."""
+"""Answers of servers that are nearly OpenAI, made those of Chat Completions: whole ones, and streams piece by piece."""
 
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
-__all__ = ["NO_CHOICES", "StreamRepair", "as_chunks", "error_of", "has_choices", "repaired"]
+from .nearly import (
+    FINISHED,
+    Body,
+    Wire,
+    arguments_of,
+    count,
+    dump,
+    id_of,
+    list_of_objects,
+    new_id,
+    object_of,
+)
 
-FINISHED: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("stop", "eos", "eos_token", "end_turn", "stop_sequence", "complete", "completed", "done"), "stop"),
-    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length", "length_limit"), "length"),
-    **dict.fromkeys(("tool_calls", "tool_call", "tool_use", "function_call"), "tool_calls"),
-    **dict.fromkeys(("content_filter", "content-filter", "safety", "refusal", "sensitive"), "content_filter"),
-}
-"""Finish reasons that servers send -> OpenAI's."""
-NO_CHOICES: Final = 502, {"error": {"message": "the server's answer has no choices", "code": 502}}
-"""What an answer without any stands for: the next one may have some."""
-BUSY: Final = ("overloaded", "at capacity", "over capacity", "loading model", "try again later")
-
-
-def error_of(body: object) -> tuple[int, dict[str, Any]] | None:
-    """Return the status that an error body with status 200 stands for, and the body as OpenAI has it; None for none."""
-    if not isinstance(body, dict):
-        return None
-    said = cast("dict[str, Any]", body)
-    error: Any = said.get("error")
-    if not error and said.get("object") == "error":  # vLLM's older form
-        error = {"message": said.get("message"), "code": said.get("code"), "type": said.get("type")}
-    if not error and "choices" not in said and (said.get("detail") or said.get("message")):
-        error = said.get("detail") or said.get("message")
-    if not error:
-        return None
-    inner: dict[str, Any] = cast("dict[str, Any]", error) if isinstance(error, dict) else {"message": error}
-    message = cast("object", inner.get("message") or error)
-    text = message if isinstance(message, str) else json.dumps(message, default=str)
-    code = inner.get("code", inner.get("status", said.get("status")))
-    number = int(str(code)) if str(code).isdecimal() else 0
-    status = number if 400 <= number < 600 else 400
-    if status == 400 and any(word in text.lower() for word in BUSY):
-        status = 503
-    return status, {"error": {**inner, "message": text}}
+__all__ = ["CHAT", "ChatRepair", "as_chunks", "repaired"]
 
 
-def has_choices(body: Mapping[str, Any]) -> bool:
-    """Whether an answer has a choice that can be read."""
-    return bool(_objects(body.get("choices")))
-
-
-def repaired(body: dict[str, Any], model: str) -> dict[str, Any]:
+def repaired(body: Body, model: str) -> Body:
     """Return a whole completion as OpenAI would have written it.
 
     Args:
         body: the reply's JSON.
         model: the model that was asked.
     """
-    choices = [_choice(each, "message") for each in _objects(body.get("choices"))]
+    choices = [_choice(each, "message") for each in list_of_objects(body.get("choices"))]
     for choice in choices:
-        message = choice["message"] = _object(choice.get("message"))
+        message = choice["message"] = object_of(choice.get("message"))
         message["role"] = "assistant"
         message["content"] = _text(message.get("content"))
         calls = _calls(_written_calls(message))
@@ -68,7 +41,7 @@ def repaired(body: dict[str, Any], model: str) -> dict[str, Any]:
     return _without_misfits(made)
 
 
-def _without_misfits(body: dict[str, Any]) -> dict[str, Any]:
+def _without_misfits(body: Body) -> Body:
     """Take out what OpenAI's type refuses in fields that nobody reads: it would end the run."""
     from openai.types.chat import ChatCompletion
     from pydantic import ValidationError
@@ -86,20 +59,20 @@ def _without_misfits(body: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-def as_chunks(body: dict[str, Any], model: str) -> list[dict[str, Any]]:
+def as_chunks(body: Body, model: str) -> list[Body]:
     """Return a whole completion, sent where a stream was asked for, as the chunks of one."""
     whole = repaired(body, model)
     head = {**_head(whole, model), "object": "chat.completion.chunk"}
-    out: list[dict[str, Any]] = []
+    out: list[Body] = []
     for choice in whole["choices"][:1]:
-        message: dict[str, Any] = choice["message"]
+        message: Body = choice["message"]
         calls = [{**call, "index": index} for index, call in enumerate(message["tool_calls"] or [])]
         delta = {**message, "tool_calls": calls or None}
         out.append({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": choice["finish_reason"]}]})
     return [*out, {**head, "choices": [], "usage": whole["usage"]}]
 
 
-class StreamRepair:
+class ChatRepair:
     """Repairs one stream.
 
     Args:
@@ -108,22 +81,26 @@ class StreamRepair:
 
     def __init__(self, model: str) -> None:
         self._model = model
-        self._head: dict[str, Any] = {}
-        self._usage: dict[str, Any] | None = None
+        self._head: Body = {}
+        self._usage: Body | None = None
         self._open: dict[Any, int] = {}
         """The server's index of a call -> ours, of its latest call there."""
         self._calls: list[dict[str, str]] = []
         """Id, name and arguments of each call so far."""
 
-    def chunk(self, body: dict[str, Any]) -> dict[str, Any]:
+    def events(self, body: Body, name: str) -> list[Body] | None:
+        """Return what stands for an event; None for what is no chunk."""
+        return [self.chunk(body)] if "choices" in body or "usage" in body else None
+
+    def chunk(self, body: Body) -> Body:
         """Return a chunk as OpenAI would have written it. Its usage is kept for the end: the last one counts."""
         self._head = self._head or _head(body, self._model)
         if isinstance(body.get("usage"), dict):
             self._usage = _usage(body)
-        choices = [_choice(each, "delta") for each in _objects(body.get("choices"))]
+        choices = [_choice(each, "delta") for each in list_of_objects(body.get("choices"))]
         for choice in choices:
             # Some servers send a last message in place of a delta.
-            delta = choice["delta"] = _object(choice.get("delta") or choice.get("message"))
+            delta = choice["delta"] = object_of(choice.get("delta") or choice.get("message"))
             if "content" in delta:
                 delta["content"] = _text(delta["content"])
             if delta.get("role") != "assistant":
@@ -134,25 +111,25 @@ class StreamRepair:
         head = {**self._head, "object": "chat.completion.chunk"}
         return {**body, **head, "choices": choices, "usage": None}
 
-    def last(self) -> dict[str, Any] | None:
-        """Return the chunk that holds the usage; None if the server counted nothing."""
+    def last(self) -> list[Body]:
+        """Return the chunk that holds the usage, if the server counted."""
         if self._usage is None:
-            return None
-        return {**self._head, "object": "chat.completion.chunk", "choices": [], "usage": self._usage}
+            return []
+        return [{**self._head, "object": "chat.completion.chunk", "choices": [], "usage": self._usage}]
 
-    def _call(self, delta: dict[str, Any]) -> dict[str, Any] | None:
-        function = _object(delta.get("function"))
+    def _call(self, delta: Body) -> Body | None:
+        function = object_of(delta.get("function"))
         name = function.get("name", delta.get("name"))
         name = name if isinstance(name, str) else ""
-        id = _id(delta.get("id"))
+        id = id_of(delta.get("id"))
         arguments = function.get("arguments", delta.get("arguments"))
-        written = arguments if isinstance(arguments, str) else "" if arguments is None else _dump(arguments)
+        written = arguments_of(arguments)
         at = self._place(delta.get("index"), id, name)
         if at is None:
             if not name and not id:
                 return None  # a piece of nothing
             at = len(self._calls)
-            self._calls.append({"id": id or _new_id(), "name": "", "arguments": ""})
+            self._calls.append({"id": id or new_id("call"), "name": "", "arguments": ""})
         self._open[_key(delta.get("index"))] = at
         call = self._calls[at]
         if id == call["id"] and written and written == call["arguments"] and _is_whole(call):
@@ -193,18 +170,18 @@ def _key(index: object) -> object:
     return index if isinstance(index, int) else None
 
 
-def _head(body: Mapping[str, Any], model: str) -> dict[str, Any]:
+def _head(body: Mapping[str, Any], model: str) -> Body:
     created = body.get("created")
     number = isinstance(created, int | float) and not isinstance(created, bool)
     id, named = body.get("id"), body.get("model")
     return {
-        "id": id if isinstance(id, str) and id else f"chatcmpl-{uuid.uuid4().hex}",
+        "id": id if isinstance(id, str) and id else new_id("chatcmpl"),
         "created": int(cast("float", created)) if number else 0,
         "model": named if isinstance(named, str) and named else model,
     }
 
 
-def _choice(choice: dict[str, Any], holds: str) -> dict[str, Any]:
+def _choice(choice: Body, holds: str) -> Body:
     index = choice.get("index")
     logprobs = choice.get("logprobs")
     return {
@@ -221,74 +198,64 @@ def _finish(reason: object) -> str | None:
     return FINISHED.get(reason.lower(), "stop")
 
 
-def _written_calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _written_calls(message: Mapping[str, Any]) -> list[Body]:
     """Return the calls of a message or a delta, also one that is no list, or of OpenAI's first form."""
     found: object = message.get("tool_calls")
     if not found and isinstance(message.get("function_call"), dict):
         found = {"function": message["function_call"]}
-    return _objects([found] if isinstance(found, dict) else found)
+    return list_of_objects([cast("object", found)] if isinstance(found, dict) else found)
 
 
-def _calls(found: object) -> list[dict[str, Any]]:
-    out: list[dict[str, Any]] = []
+def _calls(found: object) -> list[Body]:
+    out: list[Body] = []
     seen: set[str] = set()
-    for each in _objects(found):
-        function = _object(each.get("function"))
+    for each in list_of_objects(found):
+        function = object_of(each.get("function"))
         name = function.get("name", each.get("name"))
-        id = _id(each.get("id"))
-        id = id if id and id not in seen else _new_id()
+        id = id_of(each.get("id"))
+        id = id if id and id not in seen else new_id("call")
         seen.add(id)
         arguments = function.get("arguments", each.get("arguments"))
-        written = arguments if isinstance(arguments, str) else "{}" if arguments is None else _dump(arguments)
-        said = {"name": name if isinstance(name, str) else "", "arguments": written or "{}"}
+        said = {"name": name if isinstance(name, str) else "", "arguments": arguments_of(arguments) or "{}"}
         out.append({**each, "id": id, "type": "function", "function": said})
     return out
 
 
-def _usage(body: Mapping[str, Any]) -> dict[str, Any] | None:
+def _usage(body: Mapping[str, Any]) -> Body | None:
     found: object = body.get("usage")
     if not isinstance(found, dict):
         return None
-    usage = cast("dict[str, Any]", found)
-    counted = {key: _count(usage.get(key)) for key in ("prompt_tokens", "completion_tokens")}
-    total = _count(usage.get("total_tokens")) or sum(counted.values())
-    details: dict[str, Any] = {key: each for key, each in usage.items() if key.endswith("_details")}
+    usage = cast("Body", found)
+    counted = {key: count(usage.get(key)) for key in ("prompt_tokens", "completion_tokens")}
+    total = count(usage.get("total_tokens")) or sum(counted.values())
+    details: Body = {key: each for key, each in usage.items() if key.endswith("_details")}
     details = {key: each for key, each in details.items() if isinstance(each, dict)}
     return {**counted, "total_tokens": total, **details}
 
 
-def _count(value: object) -> int:
-    return max(0, int(value)) if isinstance(value, int | float) and value == value else 0
-
-
-def _text(content: object) -> str | list[dict[str, Any]] | None:
+def _text(content: object) -> str | list[Body] | None:
     """Return content as text; parts that hold thinking stay, because Pydantic AI tells them apart."""
     if content is None or isinstance(content, str):
         return content
     if not isinstance(content, list):
-        return _dump(content)
-    parts = _objects(cast("list[object]", content))
+        return dump(content)
+    parts = list_of_objects(cast("list[object]", content))
     if any(part.get("type") in ("thinking", "reasoning") for part in parts):
         return parts
     return "".join(str(part["text"]) for part in parts if isinstance(part.get("text"), str))
 
 
-def _id(value: object) -> str:
-    return value if isinstance(value, str) else str(value) if isinstance(value, int) and value is not True else ""
+def _fail(status: int, error: Body) -> Body:
+    return {"error": error}
 
 
-def _new_id() -> str:
-    return f"call_{uuid.uuid4().hex[:24]}"
-
-
-def _dump(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _object(value: object) -> dict[str, Any]:
-    return {**cast("dict[str, Any]", value)} if isinstance(value, dict) else {}
-
-
-def _objects(value: object) -> list[dict[str, Any]]:
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    return [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
+CHAT = Wire(
+    "/chat/completions",
+    "choices",
+    names=False,
+    whole=repaired,
+    stream=ChatRepair,
+    pieces=as_chunks,
+    error=_fail,
+    event=_fail,
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -14,8 +14,9 @@ from openai import AsyncOpenAI
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from .nearly_openai import NO_CHOICES, StreamRepair, as_chunks, error_of, has_choices, repaired
+from .nearly_openai import CHAT
 from .overflow import CHARS, tokens_of
+from .repairing import Repair
 from .servers import Facts, profile_of, server_of
 from .windows import learn_window
 
@@ -62,7 +63,9 @@ class ServedModel(OpenAIChatModel):
     """
 
     def __init__(self, model_name: str, base_url: str, api_key: str, called: str | None) -> None:
-        client = AsyncOpenAI(base_url=base_url, api_key=api_key, http_client=cast("Any", RepairingClient()))
+        hooks = {each: [Repair(CHAT)] for each in ("request", "response")}
+        http = httpx2.AsyncClient(timeout=TIMEOUT, follow_redirects=True, event_hooks=hooks)
+        client = AsyncOpenAI(base_url=base_url, api_key=api_key, http_client=cast("Any", http))
         self.called = called
         self.facts = Facts(server_of(called, base_url))
         self._profiles: dict[tuple[str, bool], ModelProfile] = {}
@@ -127,121 +130,6 @@ class ServedModel(OpenAIChatModel):
             LOGGER.warning(DROPPED, self.model_name, counted, least)
         elif response.tool_calls or counted > least >= MANY:
             self.facts = replace(self.facts, has_tools=True)
-
-
-class RepairingClient(httpx2.AsyncClient):
-    """A client whose answers of Chat Completions are as OpenAI's."""
-
-    def __init__(self) -> None:
-        # What is packed cannot be read line by line.
-        super().__init__(timeout=TIMEOUT, follow_redirects=True, headers={"accept-encoding": "identity"})
-
-    async def send(self, request: httpx2.Request, *, stream: bool = False, **how: Any) -> httpx2.Response:
-        """Send a request, and repair its answer."""
-        response = await super().send(request, stream=True, **how)
-        if request.url.path.endswith("/chat/completions") and response.is_success and _is_plain(response):
-            asked = _asked(request)
-            if "event-stream" in response.headers.get("content-type", ""):
-                response.stream = _Repaired(cast("httpx2.AsyncByteStream", response.stream), str(asked.get("model")))
-            else:
-                response = await _whole(response, asked)
-        if not stream:
-            await response.aread()
-        return response
-
-
-def _is_plain(response: httpx2.Response) -> bool:
-    return response.headers.get("content-encoding", "identity") == "identity"
-
-
-def _asked(request: httpx2.Request) -> dict[str, Any]:
-    try:
-        return json.loads(request.content)
-    except (ValueError, httpx2.RequestNotRead):  # not ours
-        return {}
-
-
-async def _whole(response: httpx2.Response, asked: dict[str, Any]) -> httpx2.Response:
-    """Return an answer that is one JSON text, repaired; one that is none as it is."""
-    content = await response.aread()
-    await response.aclose()
-    status, kind = response.status_code, "application/json"
-    try:
-        body: object = json.loads(content)
-    except ValueError:
-        body = None
-    error = error_of(body)
-    if error is None and isinstance(body, dict) and not has_choices(cast("dict[str, Any]", body)):
-        error = NO_CHOICES
-    if error is not None:
-        status, content = error[0], json.dumps(error[1]).encode()
-    elif isinstance(body, dict):
-        said, model = cast("dict[str, Any]", body), str(asked.get("model"))
-        if asked.get("stream"):
-            kind = "text/event-stream"
-            lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in as_chunks(said, model)]
-            content = "".join([*lines, "data: [DONE]\n\n"]).encode()
-        else:
-            content = json.dumps(repaired(said, model)).encode()
-    dropped = ("content-length", "content-type", "transfer-encoding")
-    headers = [(key, value) for key, value in response.headers.multi_items() if key.lower() not in dropped]
-    made = httpx2.Response(
-        status, headers=[*headers, ("content-type", kind)], content=content, request=response.request
-    )
-    made.elapsed = response.elapsed
-    return made
-
-
-class _Repaired(httpx2.AsyncByteStream):
-    """The lines of a stream, repaired.
-
-    Args:
-        inner: the stream.
-        model: the model that was asked.
-    """
-
-    def __init__(self, inner: httpx2.AsyncByteStream, model: str) -> None:
-        self._inner, self._repair = inner, StreamRepair(model)
-        self._ended = False
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        rest = b""
-        async for piece in self._inner:
-            *lines, rest = (rest + piece).split(b"\n")
-            if lines:
-                yield b"".join(self._line(line) + b"\n" for line in lines)
-        if rest:
-            yield self._line(rest)
-        if not self._ended:
-            yield b"\n\n" + self._usage()
-
-    def _line(self, line: bytes) -> bytes:
-        text = line.strip()
-        if not text.startswith(b"data:"):
-            return line
-        data = text.removeprefix(b"data:").strip()
-        if data == b"[DONE]":
-            self._ended = True
-            return self._usage() + line
-        try:
-            body: object = json.loads(data)
-        except ValueError:
-            return line
-        if (error := error_of(body)) is not None:
-            return b"data: " + json.dumps(error[1]).encode()
-        if not isinstance(body, dict):
-            return b":"  # a comment, which is skipped
-        if "choices" not in body and "usage" not in body:
-            return line
-        return b"data: " + json.dumps(self._repair.chunk(cast("dict[str, Any]", body))).encode()
-
-    def _usage(self) -> bytes:
-        last = self._repair.last()
-        return b"" if last is None else b"data: " + json.dumps(last).encode() + b"\n\n"
-
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._inner.aclose()
 
 
 def served_model(config: AgentConfig) -> ServedModel | None:
