@@ -193,8 +193,9 @@ async def test_a_recorded_answer_is_read(program: str, said: str, made: list[str
     exchanges: Body = RECORDED[program]["exchanges"]
     first = answer_of(exchanges[said], streamed)
 
-    def answer(body: Body, number: int) -> Answer:
-        return answer_of(exchanges[said if number == 1 else "plain"], bool(body.get("stream")))
+    def answer(body: Body, _: int) -> Answer:
+        is_called = body["messages"][-1]["role"] == "tool"
+        return answer_of(exchanges["plain" if is_called else said], bool(body.get("stream")))
 
     with serving(answer) as url:
         model = ServedModel("m", url, "none", None)
@@ -204,9 +205,61 @@ async def test_a_recorded_answer_is_read(program: str, said: str, made: list[str
                 await ran(model, streamed)
             return
         ran_with, result = await ran(model, streamed)
-    dropped = "ping" not in json.dumps(first.body)  # by the program, from its stream
-    assert sorted(ran_with) == ([] if dropped else made)
+    assert sorted(ran_with) == made
     assert result.output == exchanges["plain"]["whole"]["choices"][0]["message"]["content"]
+
+
+@pytest.mark.parametrize("finish", ["stop", "tool_calls"])
+@pytest.mark.parametrize("text", ["", "Let me see."])
+async def test_calls_that_a_server_drops_from_its_stream_are_asked_for_whole(
+    text: str, finish: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    streams: list[bool] = []
+
+    def answer(body: Body, _: int) -> Answer:
+        streams.append(bool(body.get("stream")))
+        if body["messages"][-1]["role"] == "tool":
+            message, reason = {"content": "done"}, "stop"
+        else:
+            message, reason = {"content": text, "tool_calls": [PING]}, "tool_calls"
+        if not body.get("stream"):
+            return Answer(whole(DIALECTS["vllm"], message, reason, None))
+        heard = {"content": message["content"]}
+        return Answer(chunks(DIALECTS["vllm"], heard, finish if reason == "tool_calls" else "stop", None))
+
+    with serving(answer) as url:
+        made, result = await ran(ServedModel("m", url, "none", None), True)
+    if text and finish == "stop":  # nothing tells it from an answer without a call
+        assert (made, result.output, streams) == ([], text, [True])
+        return
+    assert (made, result.output) == (["a"], "done")
+    assert [part.content for part in result.all_messages()[1].parts if part.part_kind == "text" and part.content] == (
+        [text] * bool(text)
+    )
+    assert streams == [True, False, False]  # once noticed, requests with tools are not streamed
+    assert caplog.text.count("drops calls") == 1
+
+
+async def test_a_call_that_is_lost_and_not_made_again_is_no_answer() -> None:
+    def answer(body: Body, _: int) -> Answer:
+        said: Body = {"content": "hm"}
+        if body.get("stream"):
+            return Answer(chunks(DIALECTS["vllm"], said, "tool_calls", None))
+        return Answer(whole(DIALECTS["vllm"], said, "stop", None))
+
+    with serving(answer) as url, pytest.raises(ModelAPIError, match="dropped a call"):
+        await ran(ServedModel("m", url, "none", None), True)
+
+
+async def test_an_empty_stream_is_the_answer_that_is_not_streamed() -> None:
+    def answer(body: Body, _: int) -> Answer:
+        if body.get("stream"):
+            return Answer(chunks(DIALECTS["vllm"], {}, "stop", None))
+        return Answer(whole(DIALECTS["vllm"], {"content": "done"}, "stop", None))
+
+    with serving(answer) as url:
+        _, result = await ran(ServedModel("m", url, "none", None), True)
+    assert result.output == "done"
 
 
 @either

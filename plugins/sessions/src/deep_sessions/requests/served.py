@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import httpx2
 from openai import AsyncOpenAI
+from pydantic_ai.models import CompletedStreamedResponse
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
+from .ends import End, RequestFailed
 from .nearly_openai import CHAT
 from .overflow import CHARS, tokens_of
 from .repairing import Repair
@@ -21,7 +23,7 @@ from .servers import Facts, profile_of, server_of
 from .windows import learn_window
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponseStreamEvent
     from pydantic_ai.models import ModelRequestParameters, StreamedResponse
     from pydantic_ai.profiles import ModelProfile
     from pydantic_ai.settings import ModelSettings
@@ -44,6 +46,12 @@ CUT = (
     "%s: ollama counted %s tokens of a request with at least %s: it dropped the beginning. From now on conversations "
     "are made shorter before. For a larger window: OLLAMA_CONTEXT_LENGTH=8192 for the server"
 )
+NOT_STREAMED = (
+    "%s: the server drops calls from its streams: the same answer, not streamed, has one. "
+    "From now on answers that may hold calls are not streamed"
+)
+_DROPPING: set[str] = set()
+"""Models at servers that drop calls from streams."""
 TIMEOUT = httpx2.Timeout(600, connect=5)
 """As Pydantic AI's own clients have it."""
 
@@ -100,11 +108,48 @@ class ServedModel(OpenAIChatModel):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        """Stream a reply, and notice if the tools did not reach the model."""
-        arguments = (messages, model_settings, model_request_parameters, run_context)
-        async with super().request_stream(*arguments) as stream:
+        """Stream a reply, and notice if the tools did not reach the model, or its calls not us."""
+        asked = (messages, model_settings, model_request_parameters)
+        has_tools = bool(model_request_parameters.tool_defs)
+        if has_tools and self._key() in _DROPPING:
+            whole = await self.request(*asked)
+            yield CompletedStreamedResponse(whole, model_request_parameters=asked[2], replay_events=True)
+            return
+        async with super().request_stream(*asked, run_context) as stream:
+            if has_tools:
+                self._complete(stream, asked)
             yield stream
         self._weigh(stream.get(), messages, model_request_parameters)
+
+    def _key(self) -> str:
+        return f"{self.base_url} {self.model_name}"
+
+    def _complete(
+        self, stream: Any, asked: tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]
+    ) -> None:
+        """Let a stream end with the calls that the server dropped: some gateways pass on none, and say nothing."""
+        of_the_server = stream._get_event_iterator
+
+        async def events() -> AsyncGenerator[ModelResponseStreamEvent]:
+            async for event in of_the_server():
+                yield event
+            streamed: ModelResponse = stream.get()
+            had_call = streamed.finish_reason == "tool_call"
+            is_silent = not streamed.text and streamed.finish_reason not in ("length", "content_filter")
+            if streamed.tool_calls or not (had_call or is_silent):
+                return
+            whole = await self.request(*asked)
+            if whole.tool_calls:
+                _DROPPING.add(self._key())
+                LOGGER.warning(NOT_STREAMED, self.model_name)
+            elif had_call:
+                words = "the server dropped a call from its stream"
+                raise RequestFailed(self.model_name, End(kind="incomplete", code="cut", words=words))
+            for part in whole.parts if is_silent else whole.tool_calls:
+                yield stream._parts_manager.handle_part(vendor_part_id=None, part=part)
+            stream._usage, stream.finish_reason = streamed.usage + whole.usage, whole.finish_reason
+
+        stream._get_event_iterator = events
 
     def _weigh(self, response: ModelResponse, messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
         if self.facts.cuts:
