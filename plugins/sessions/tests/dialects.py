@@ -55,12 +55,16 @@ def _models(owner: str | None, **more: Any) -> Body:
 LLAMA_CPP = Path(__file__).parent / "llama_cpp.json"
 REAL: Body = json.loads(LLAMA_CPP.read_text(encoding="utf-8"))
 """Exchanges with a real server: see `tests.lab.exchanges`."""
-RECORDED: Mapping[str, Body] = {
-    path.stem: json.loads(path.read_text(encoding="utf-8"))
-    for path in sorted((Path(__file__).parent / "recordings").glob("*.json"))
-}
-"""What real programs answered: `plain`, `call`, `calls` and, where they had one, `error`. Each file says its program's
-version, how it was recorded and what was altered."""
+RECORDINGS = Path(__file__).parent / "recordings"
+
+
+def recordings_in(folder: Path) -> dict[str, Body]:
+    """What real programs answered: `plain`, `call`, `calls` and, where they had one, `error`. Each file says its
+    program's version, how it was recorded and what was altered; `recording.py` writes one."""
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+
+
+RECORDED: Mapping[str, Body] = recordings_in(RECORDINGS)
 HEAD: Body = {"id": "chatcmpl-1", "created": 1_770_000_000, "model": "m"}
 WHOLE: Body = {**HEAD, "object": "chat.completion"}
 CHUNK: Body = {**HEAD, "object": "chat.completion.chunk"}
@@ -73,9 +77,8 @@ TGI = (
 )
 
 
-def _recorded(name: str, kind: str, pieces: str = "rest") -> Dialect:
+def dialect_of(found: Body, kind: str, pieces: str = "rest") -> Dialect:
     """A dialect with what stands around a program's recorded answers."""
-    found = RECORDED[name]
     plain: Body = found["exchanges"]["plain"]
     whole, first = plain["whole"], plain["chunks"][0]
     said, streamed = whole["choices"][0], first["choices"][0]
@@ -98,7 +101,7 @@ def _recorded(name: str, kind: str, pieces: str = "rest") -> Dialect:
 
 
 DIALECTS: Mapping[str, Dialect] = {
-    "vllm": _recorded("vllm", "vllm"),
+    "vllm": dialect_of(RECORDED["vllm"], "vllm"),
     "llama.cpp": Dialect(
         f"{REAL['version']}: recorded here",
         REAL["get"],
@@ -146,8 +149,8 @@ DIALECTS: Mapping[str, Dialect] = {
         running="",
         pieces="rest",
     ),
-    "litellm": _recorded("litellm", "unknown"),  # it calls itself openai
-    "portkey": _recorded("portkey", "llama.cpp"),  # it passes on what the server behind it says
+    "litellm": dialect_of(RECORDED["litellm"], "unknown"),  # it calls itself openai
+    "portkey": dialect_of(RECORDED["portkey"], "llama.cpp"),  # it passes on what the server behind it says
     "openrouter": Dialect(
         "November 2025 and February 2026: pydantic-ai, tests/models/cassettes/test_openrouter/"
         "test_openrouter_tool_calling.yaml and …_stream_with_native_options.yaml; the list of models by hand",
@@ -180,14 +183,14 @@ DIALECTS: Mapping[str, Dialect] = {
         delta={"role": "assistant", "content": None},
         pieces="named",
     ),
-    "mlx_lm": _recorded("mlx_lm", "unknown", "whole"),
-    "transformers": _recorded("transformers", "unknown", "whole"),
-    "mlflow": _recorded("mlflow", "unknown"),
-    "lm_proxy": _recorded("lm_proxy", "unknown"),
-    "sglang_router": _recorded("sglang_router", "unknown"),
-    "litserve": _recorded("litserve", "unknown", "whole"),
-    "llama_stack": _recorded("llama_stack", "unknown"),
-    "nemoguardrails": _recorded("nemoguardrails", "llama.cpp"),
+    "mlx_lm": dialect_of(RECORDED["mlx_lm"], "unknown", "whole"),
+    "transformers": dialect_of(RECORDED["transformers"], "unknown", "whole"),
+    "mlflow": dialect_of(RECORDED["mlflow"], "unknown"),
+    "lm_proxy": dialect_of(RECORDED["lm_proxy"], "unknown"),
+    "sglang_router": dialect_of(RECORDED["sglang_router"], "unknown"),
+    "litserve": dialect_of(RECORDED["litserve"], "unknown", "whole"),
+    "llama_stack": dialect_of(RECORDED["llama_stack"], "unknown"),
+    "nemoguardrails": dialect_of(RECORDED["nemoguardrails"], "llama.cpp"),
     "koboldcpp": Dialect(
         "1.76, no exchange: its source, koboldcpp.py",
         {"/v1/models": _models("koboldcpp", permission=[], root="koboldcpp")},
@@ -312,13 +315,16 @@ def _listed(known: Mapping[str, Body], path: str) -> Answer:
 
 @contextmanager
 def serving(
-    answer: Callable[[Body, int], Answer], get: Mapping[str, Body] | Callable[[str], Answer] | None = None
+    answer: Callable[[Body, int], Answer],
+    get: Mapping[str, Body] | Callable[[str], Answer] | None = None,
+    port: int = 0,
 ) -> Iterator[str]:
-    """Serve on a free port; give the base URL.
+    """Serve; give the base URL.
 
     Args:
         answer: makes the answer to the body of the request with this number, from 1 on.
         get: what a GET answers, by its path, else 404; or what makes the answer.
+        port: where; 0 for a free one.
     """
     count = [0]
 
@@ -349,7 +355,7 @@ def serving(
             lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in made.body] + ["data: [DONE]\n\n"] * made.done
             self._send(made.status, "text/event-stream", "".join(lines).encode())
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     thread = threading.Thread(target=server.serve_forever, args=[0.01], daemon=True)
     thread.start()
     try:
