@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
-import anyio
 import httpx2
 import pytest
 from anthropic import AsyncAnthropic
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from openai import AsyncOpenAI
 from pydantic_ai import Agent, AgentRunResultEvent
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
-from pydantic_ai.messages import ModelRequest, ModelResponse
+from pydantic_ai.messages import ModelRequest, ModelResponse, ToolReturnPart
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIResponsesModel
@@ -28,8 +28,10 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition
 
+from deep_core import create_default_deps
 from plugins.sessions.tests.dialects import Answer, Body, serving
-from tests.drawn import examples
+from plugins.sessions.tests.scripted import kernel
+from plugins.sessions.tests.test_door_fuzz import EACH, models
 
 pytestmark = pytest.mark.anyio
 either = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
@@ -746,18 +748,37 @@ happenings = near(
 DRAWN = {"messages": (message, events), "responses": (response, happenings)}
 
 
-@settings(max_examples=examples(150), deadline=None)
 @pytest.mark.parametrize("wire", WIRES)
-@given(data=st.data())
-def test_any_answer_is_read_or_is_an_error_in_words(wire: str, data: st.DataObject) -> None:
+def test_any_answer_is_read_or_an_error_and_the_next_request_is_valid(wire: str) -> None:
     whole, event = DRAWN[wire]
-    streamed = data.draw(st.booleans())
-    said: Any = data.draw(st.lists(event, max_size=7) if streamed else whole)
-    anyio.run(check, wire, said, data.draw(st.booleans()))
+    faults: list[BaseException] = []
+    plain = kernel()
+    provider = models(faults)[{"messages": "anthropic"}.get(wire, wire)]
+    agent = plain.create_agent(provider, backend="memory", interrupt_on=False)
+
+    @settings(max_examples=EACH // 4 + 1)
+    @given(whole | st.lists(event, max_size=7), st.booleans())
+    def holds(said: Body | list[Body], is_named: bool) -> None:
+        found = runner.run(read(wire, said, is_named))
+        if found is None:
+            return
+        faults.clear()
+        given = [ToolReturnPart(call.tool_name, "ok", call.tool_call_id) for call in found.tool_calls]
+        history = [ModelRequest.user_text_prompt("go"), found, *([ModelRequest(given)] if given else [])]
+        deps = create_default_deps(kernel=plain)
+        try:
+            result = runner.run(agent.run("go on", message_history=history, deps=deps))
+        finally:
+            if faults:
+                raise faults[0]
+        assert result.output == "fine"
+
+    with asyncio.Runner() as runner:
+        holds()
 
 
-async def check(wire: str, said: Body | list[Body], is_named: bool) -> None:
-    """Check what a model makes of an answer: calls with ids of their own, or an error in words."""
+async def read(wire: str, said: Body | list[Body], is_named: bool) -> ModelResponse | None:
+    """What a model makes of an answer: its calls have ids of their own. None for an error in words."""
     streamed = isinstance(said, list)
 
     async def answer(_: httpx2.Request) -> httpx2.Response:
@@ -777,10 +798,11 @@ async def check(wire: str, said: Body | list[Body], is_named: bool) -> None:
         else:
             found = await model.request(*asked)
     if found is None:
-        return
+        return None
     called = [part.tool_call_id for part in found.parts if part.part_kind == "tool-call"]
     assert len(set(called)) == len(called)
     assert all(called)
+    return found
 
 
 def sse(said: Sequence[Body], *, is_named: bool = True) -> bytes:
