@@ -74,6 +74,33 @@ def test_five_layouts_of_claude_code_load_with_what_is_unsupported_listed(tmp_pa
     assert remote.table["headers"] == {"Authorization": "Bearer ${ACME_KEY}"}  # deep-mcp-client reads the environment
 
 
+@pytest.mark.parametrize("about", ["Reviews.", 'Use it so: user: "review"', "@x: y", "it's: so", "a\tb: c"])
+@pytest.mark.parametrize(
+    ("fields", "tools"),
+    [
+        ("tools: Read, Grep", "name:read_file | name:grep"),
+        ("tools: Read Grep", "name:read_file | name:grep"),
+        ("tools: [\n  Read,\n  Grep, # both\n]", "name:read_file | name:grep"),
+        ("tools:\n- Read # one\n- Grep", "name:read_file | name:grep"),
+        ("tools: Bash(git add:*) Read", "name:execute | name:read_file"),
+        ("tools: ['Bash(echo (x) y)', 'Read(']", "name:execute | name:read_file"),
+        ("tools: All tools", None),
+        ("tools: All tools but Bash", ""),
+        ("tools:", ""),
+        ("disallowedTools: Write Bash", "~(name:write_file | name:execute)"),
+        ('disallowedTools: ["Write", "Bash(rm *)"]', "~(name:write_file | name:execute)"),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_agents_tools_are_read_whatever_its_description_is(
+    tmp_path: Path, fields: str, tools: str | None, about: str, is_first: bool
+) -> None:
+    lines = [fields, f"description: {about}"] if is_first else [f"description: {about}", fields]
+    text = "\n".join(["---", "name: a", *lines, "---", "Review.", ""])
+    [agent] = read(tmp_path / "p", {".claude-plugin/plugin.json": {"name": "p"}, "agents/a.md": text}).agents
+    assert (agent.tools, agent.description) == (tools, " ".join(about.split()))
+
+
 def test_a_root_skill_is_one_skill_and_a_manifest_is_optional(tmp_path: Path) -> None:
     folder = read(tmp_path / "My Skill", {"SKILL.md": skill("my-skill"), "scripts/run.sh": "#!/bin/sh\n"})
     assert (folder.name, folder.format, folder.skills) == ("my-skill", "claude-plugin", (folder.root,))

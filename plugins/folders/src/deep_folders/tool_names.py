@@ -51,16 +51,26 @@ def tools_expression(names: Sequence[str]) -> tuple[str | None, list[str]]:
     atoms: list[str] = []
     unknown: list[str] = []
     for name in names:
-        plain = name.partition("(")[0].strip()
-        if server := _MCP.fullmatch(plain):
-            tool = server[2] or "*"
-            atoms.append(f'prefix:"{server[1]}_"' if tool == "*" else f'name:"{server[1]}_{tool}"')
-        elif ours := _KNOWN.get(plain.casefold()):
-            atoms.append(f"name:{ours}")
+        # `Read Grep` are two. `All but Bash` is no list of names: `Bash` is not what it asks for.
+        found = [_atom(each) for each in re.findall(r"[^\s()]+(?:\s*\((?:[^()]|\([^()]*\))*\))?", name)]
+        known = [atom for atom in found if atom]
+        if known and len(known) == len(found):
+            atoms += known
+        elif whole := _atom(name):
+            atoms.append(whole)
         else:
             unknown.append(name)
     # If all of them are unknown, it has none: it must not get more than it asks for.
     return " | ".join(dict.fromkeys(atoms)), unknown
+
+
+def _atom(name: str) -> str | None:
+    plain = name.partition("(")[0].strip()
+    if server := _MCP.fullmatch(plain):
+        tool = server[2] or "*"
+        return f'prefix:"{server[1]}_"' if tool == "*" else f'name:"{server[1]}_{tool}"'
+    ours = _KNOWN.get(plain.casefold())
+    return ours and f"name:{ours}"
 
 
 def tools_but(tools: str | None, never: str | None) -> str | None:
