@@ -148,7 +148,20 @@ async def test_a_malformed_reply_is_that_calls_failure_at_once(line: str, odd: A
     assert (results[0], results[2]) == ("success: 1", "success: 3")
 
 
-@pytest.mark.parametrize("banner", ["Welcome!\nListening on stdio.\n", "caf\xe9\n", "[1]\n{}\n\n", '{"jsonrpc": 1}\n'])
+@pytest.mark.parametrize(
+    "banner",
+    [
+        "Welcome!\nListening on stdio.\n",
+        "caf\xe9\n",
+        "[1]\n{}\n\n",
+        '{"jsonrpc": 1}\n',
+        'got: {"jsonrpc": "2.0", "id": 1, "method": "ping"}\n',
+        # without an end of line: the answer stands behind it
+        "Loading... ",
+        "{ v1 } ",
+        "\xef\xbb\xbf",
+    ],
+)
 async def test_what_a_server_prints_is_a_line_in_its_log(
     banner: str, odd: Any, play: Play, home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from itertools import islice
 from typing import Any, cast
 
 import mcp_types as types
@@ -24,6 +26,8 @@ __all__ = ["RAW", "Session", "quiet_logs", "read_raw"]
 
 RAW = "deep.raw"
 """In the metadata of a result: the result as the server sent it."""
+TRIES = 20
+"""Places in a line at which an answer may begin."""
 NOTE: ContextVar[Callable[[str], None] | None] = ContextVar("deep_mcp_note", default=None)
 """Where what a server prints is noted, and what the libraries log of it, in the tasks of its connection."""
 LISTS: Mapping[str, tuple[str, type[types.Result]]] = {
@@ -209,7 +213,7 @@ class _Reader:
         if not isinstance(item, ValidationError):
             return item
         line, message = _rejected(item)
-        if (again := _read_again(line)) is not None:
+        if (again := _read_again(line) or self._behind_words(line)) is not None:
             return again
         number = message.get("id")
         if "method" in message or not isinstance(number, int | str) or isinstance(number, bool):
@@ -221,6 +225,22 @@ class _Reader:
             why += f"; it says {json.dumps(said, ensure_ascii=False)[:2_000]}"
         error = types.ErrorData(code=types.INTERNAL_ERROR, message=why)
         return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=number, error=error))
+
+    def _behind_words(self, line: str) -> SessionMessage | None:
+        """Read an answer behind a mark of UTF-8, or what a program printed and did not end: `Loading... {…}`.
+
+        An answer only: what programs log of the requests that they got is no request.
+        """
+        for brace in islice(re.finditer("{", line), TRIES if '"jsonrpc"' in line else 0):
+            try:
+                message = types.jsonrpc_message_adapter.validate_json(line[brace.start() :], by_name=False)
+            except ValueError:
+                continue
+            if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+                return None
+            self._note(line[: brace.start()])
+            return SessionMessage(message)
+        return None
 
 
 def _read_again(line: str) -> SessionMessage | None:
