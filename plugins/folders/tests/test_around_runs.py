@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import deep_summarization
 import pytest
 from deep_backends import local_backend
 from deep_folders import PromptBlocked
-from deep_folders.matching import may_be
+from deep_folders.matching import fits, may_be
 from deep_folders.snapshot import digest_of
 from deep_folders.store import Added, Store
 from deep_sessions import AgentDeps, DeepAgent
@@ -70,12 +70,17 @@ class Room:
         return [json.loads(line) for line in path.read_text().splitlines() if line.strip()] if path.exists() else []
 
     def play(
-        self, prompt: str | None, *answers: str | ToolCallPart, history: list[ModelMessage] | None = None, **how: Any
+        self,
+        prompt: str | None,
+        *answers: str | ToolCallPart | Callable[[], str],
+        history: list[ModelMessage] | None = None,
+        **how: Any,
     ) -> list[ModelMessage]:
         left = iter(answers)
 
         def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
             said = next(left, "done")
+            said = said() if callable(said) else said
             return ModelResponse([TextPart(said) if isinstance(said, str) else said])
 
         agent = self.kernel.create_agent(FunctionModel(answer), interrupt_on=how.pop("interrupt_on", False), **how)
@@ -126,7 +131,7 @@ def test_a_hook_adds_to_each_message(room: Room) -> None:
     room.add("clock", UserPromptSubmit=KEEP + "echo It is Monday.")
     messages = room.play("what day is it?")
     assert "\nIt is Monday.\n" in last_live_texts(messages)["folders.user_prompt"].text
-    assert [each["prompt"] for each in room.heard("clock")] == ["what day is it?"]
+    assert [(each["prompt"], each["user_prompt"]) for each in room.heard("clock")] == [("what day is it?",) * 2]
 
 
 @pytest.mark.parametrize(
@@ -372,6 +377,92 @@ def test_a_hook_beside_the_run_decides_nothing_and_ends_with_it(room: Room) -> N
     heard = [json.loads(path.read_text()) for path in room.store.data("log").glob("*.json")]
     events = sorted(each["hook_event_name"] for each in heard)
     assert events == ["PostToolUse", "PreToolUse", "Stop", "UserPromptSubmit"]
+
+
+READS = """cat "$(sed 's/.*"transcript_path": "\\([^"]*\\)".*/\\1/')" >> "$CLAUDE_PLUGIN_DATA/heard" """
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])
+def test_a_hook_of_a_call_reads_the_conversation_with_calls_as_it_knows_them(room: Room, event: str) -> None:
+    room.add("reader", **{event: {"matcher": "Bash", "command": READS}})
+    room.play(
+        "go", ToolCallPart("write_file", {"path": "a", "content": "x"}), ToolCallPart("execute", {"command": ":"})
+    )
+    said, wrote, created, ran = [each["message"]["content"][0] for each in room.heard("reader")]
+    assert said["text"] == "go"
+    assert (wrote["name"], wrote["input"]["file_path"]) == ("Write", str(Path.cwd() / "a"))
+    assert created["tool_use_id"] == wrote["id"]
+    assert (ran["name"], ran["input"]) == ("Bash", {"command": ":"})
+
+
+def test_what_a_hook_says_before_a_call_comes_with_its_result(room: Room) -> None:
+    room.add("plan", PreToolUse={"matcher": "LS", "command": context("Step 2 is next.")})
+    messages = room.play("go", ToolCallPart("ls", {"path": "."}))
+    assert prompts(messages) == ["go", "hook of folder plan: Step 2 is next."]
+
+
+@pytest.mark.parametrize("ends", ["in_the_run", "at_its_end"])
+def test_a_hook_beside_the_run_wakes_the_agent_with_its_findings(room: Room, tmp_path: Path, ends: str) -> None:
+    go = tmp_path / "go"
+    finds = f"while [ ! -e {go} ]; do sleep 0.02; done; echo Quote it. >&2; exit 2"
+    wakes = {"asyncRewake": True, "rewakeMessage": "A review found:", "command": finds, "if": "Bash(git *)"}
+    room.add("review", PostToolUse={"matcher": "Bash", **wakes})
+    git, touch = (ToolCallPart("execute", {"command": command}) for command in ("git --version", f"touch {go}"))
+
+    def finish() -> str:
+        go.touch()
+        return "finished"
+
+    # It waits for what comes after the call, so the call does not wait for it.
+    messages = room.play("go", git, *((touch, "finished") if ends == "in_the_run" else (finish,)), "fixed")
+    assert prompts(messages) == ["go", "hook of folder review: A review found:\nQuote it."]
+
+
+def test_a_hook_at_the_end_wakes_the_agent_too(room: Room) -> None:
+    finds = 'test -e seen || { touch seen; echo "Quote it." >&2; exit 2; }'
+    room.add("review", Stop={"asyncRewake": True, "rewakeMessage": "A review found:", "command": finds})
+    assert prompts(room.play("go", "finished", "fixed")) == [
+        "go",
+        "hook Stop of folder review: A review found:\nQuote it.",
+    ]
+
+
+def test_what_a_hook_beside_the_run_says_comes_with_the_next_message(room: Room) -> None:
+    room.add("lint", PostToolUse={"async": True, "command": context("Line 3 is long.")})
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse([TextPart("done") if len(messages) > 1 else ToolCallPart("ls", {"path": "."})])
+
+    agent = room.kernel.create_agent(FunctionModel(answer), interrupt_on=False)
+    deps = create_default_deps(local_backend(Path.cwd()), kernel=room.kernel)
+
+    async def talk() -> list[list[ModelMessage]]:
+        first = (await agent.run("go", deps=deps)).all_messages()
+        second = (await agent.run("on", deps=deps, message_history=first)).all_messages()
+        return [first, second, (await agent.run("on", deps=deps, message_history=second)).all_messages()]
+
+    heard = [last_live_texts(messages).get("folders.user_prompt") for messages in asyncio.run(talk())]
+    assert ["Line 3 is long." in str(each and each.text) for each in heard] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("matcher", "name", "named"),
+    [
+        ("", "Bash", True),
+        ("*", "Bash", True),
+        ("Bash", "Bash", True),
+        ("Bash", "BashOutput", False),
+        ("Edit|Write", "Write", True),
+        ("Edit|Write", "NotebookEdit", False),
+        ("^mcp__", "mcp__files__read", True),
+        ("mcp__files__.*", "mcp__files__read", True),
+        ("mcp__files", "mcp__files__read", False),
+        ("Notebook.*", "NotebookEdit", True),
+        ("(", "Bash", True),
+    ],
+)
+def test_a_matcher_is_names_or_an_expression_for_a_part(matcher: str, name: str, named: bool) -> None:
+    assert fits(matcher, name) is named
 
 
 def test_a_session_ends_with_the_process_that_began_it(room: Room) -> None:

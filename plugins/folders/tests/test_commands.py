@@ -178,6 +178,32 @@ def test_what_hooks_read_and_do_not_get_is_shown_with_what_to_type(
     assert "hooks get of your environment: " in deep("update", typed="n\n").output
 
 
+def test_programs_that_are_not_here_or_not_pinned_are_shown(
+    deep: Deep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = {
+        "npm": '#!/bin/sh\ncase $2 in gone*) echo "npm error code E404" >&2; exit 1;; esac\n',
+        "jq": "#!/bin/sh\n",
+    }
+    monkeypatch.setenv("PATH", str(write(tmp_path / "bin", programs)))
+    script = "#!/bin/sh\n# claude is not started\njq . | pnpm x\nif command -v deno >/dev/null; then bun run x; fi\n"
+    commands = ['"${CLAUDE_PLUGIN_ROOT}/run.sh"', "npx -y gone@1.0 check; npx prettier ."]
+    stop = [{"hooks": [{"type": "command", "command": command} for command in commands]}]
+    origin = write(tmp_path / "tools", {"run.sh": script, "hooks/hooks.json": {"Stop": stop}})
+    shown = deep("add", str(origin), typed="n\n").output
+    assert "they start programs that are not here: bun, deno, npx, pnpm\n" in shown
+    assert "they run what a registry has then, which nothing pins: npx gone@1.0, npx prettier\n" in shown
+    assert "npm has no such package, so hooks that run it do nothing: gone@1.0\n" in shown
+
+
+def test_a_copy_has_the_name_of_its_origin(deep: Deep, tmp_path: Path) -> None:
+    origin = write(tmp_path / "pdf", {"SKILL.md": skill("pdf"), "pdf.py": "\n"})
+    deep("add", str(origin), "--name", "papers", "--yes")
+    [copy] = (tmp_path / "home").rglob("pdf.py")
+    assert copy.parent.name == "pdf"
+    assert "1 skills, problems: 0" in CliRunner().invoke(check_of_skills, ["check"]).output
+
+
 def test_skills_are_added_and_nothing_else_of_their_folder(deep: Deep, tmp_path: Path) -> None:
     def add(*arguments: str, typed: str = "") -> Result:
         return CliRunner().invoke(skills, ["add", *arguments], input=typed)

@@ -241,10 +241,13 @@ def test_a_manifest_of_another_version_or_shape_is_refused(tmp_path: Path, chang
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"), [(None, 60), (5, 5), (0.5, 0.5), (600, 600), (5_000, 600), (0, 60), ("9", 60)]
+    ("said", "seconds"), [(None, 600), (5, 5), (0.5, 0.5), (600, 600), (5_000, 600), (0, 600), ("9", 600)]
 )
-def test_a_hook_has_a_minute_or_what_the_folder_says_up_to_ten(tmp_path: Path, said: Any, seconds: float) -> None:
+def test_a_hook_has_ten_minutes_or_what_the_folder_says_and_a_question_one(
+    tmp_path: Path, said: Any, seconds: float
+) -> None:
     hook = {"type": "command", "command": "true"} | ({} if said is None else {"timeout": said})
-    files = {"hooks/hooks.json": {"hooks": {"PreToolUse": [{"hooks": [hook]}]}}}
-    [found] = read(tmp_path / "p", files | {".claude-plugin/plugin.json": {"name": "p"}}).hooks
-    assert found.timeout == seconds
+    question = {"type": "prompt", "prompt": "Is it done?"}
+    files = {"hooks/hooks.json": {"hooks": {"PreToolUse": [{"hooks": [hook, question]}]}}}
+    [found, asked] = read(tmp_path / "p", files | {".claude-plugin/plugin.json": {"name": "p"}}).hooks
+    assert (found.timeout, asked.timeout) == (seconds, 60)

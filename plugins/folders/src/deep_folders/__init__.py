@@ -97,7 +97,7 @@ def deep_prompt_sections(context: AgentContext) -> list[PromptSection]:
     sections = [PromptSection.live("instructions", InstructionsSection(options), order=50)] if options.names else []
     if programs is not None and programs.around_runs("SubagentStart" if context.depth else "SessionStart"):
         sections.append(PromptSection.live("session_start", _said_at_start, order=51))
-    if programs is not None and not context.depth and programs.around_runs("UserPromptSubmit"):
+    if programs is not None and not context.depth and (programs.around_runs("UserPromptSubmit") or programs.beside):
         sections.append(PromptSection.live("user_prompt", _said_to_prompt, order=51))
     if style := chosen_style(context, options):
         sections.append(PromptSection.static("output_style", style.text))

@@ -19,6 +19,7 @@ from .answers import ALLOWS, ASKS, DENIES, answer_of, clip, context_of, refusal_
 from .folder import ABOUT_CALLS, AFTER_CALLS
 from .matching import fits, may_be
 from .running import CANNOT_RUN, HookCall, message_of, place_of, run_hook
+from .slot import HEARD
 from .tool_names import call_as_others_see_it
 from .transcript import transcript
 
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
     import logging
 
     from pydantic_ai import RunContext
-    from pydantic_ai.messages import ModelMessage
 
     from deep_core import AgentContext, ToolCall, ToolEvent
 
     from .asking import Judge
     from .folder import Folder, HookEntry, HookEvent
     from .running import Ask as AskModel
+    from .running import Outcome
 
 __all__ = ["HookPrograms"]
 
@@ -44,10 +45,11 @@ END_SECONDS = 10.0
 
 @dataclass
 class _Pending:
-    """A call under way: its run, the hooks that hear of its end, and what it returned."""
+    """A call under way: its run, the hooks that hear of its end, what hooks said before it, and what it returned."""
 
     ctx: RunContext[Any]
     hooks: list[HookCall]
+    said: list[str]
     result: str = ""
 
 
@@ -65,7 +67,8 @@ class HookPrograms:
         self._calls: OrderedDict[tuple[str, str], _Pending] = OrderedDict()
         self._sessions: OrderedDict[str, str] = OrderedDict()
         self._judges: WeakKeyDictionary[AgentContext, Judge] = WeakKeyDictionary()
-        self._aside: dict[str, set[asyncio.Task[None]]] = {}
+        self._aside: dict[str, set[asyncio.Task[bool]]] = {}
+        """What runs beside the runs of a session; of hooks that wake, beside one run."""
 
     async def check(
         self, call: ToolCall, ctx: RunContext[Any], context: AgentContext | None = None
@@ -75,12 +78,14 @@ class HookPrograms:
         The strictest answer counts. A hook that cannot run, or takes too long, denies: it may be a guard.
         """
         place, ask = place_of(ctx), self.asker(ctx, context)
+        said: list[str] = []
         seen = [each for each in self._seen(call, ctx, "PreToolUse", place, ask) if not self.aside(each, ctx)]
-        answers = await asyncio.gather(*(self._ask(each) for each in seen))
+        with transcript(seen, ctx.messages):
+            answers = await asyncio.gather(*(self._ask(each, said) for each in seen))
         denials = [answer for answer in answers if isinstance(answer, Deny)]
         after = [each for event in AFTER_CALLS for each in self._seen(call, ctx, event, place, ask)]
-        if after and not denials:
-            self._calls[ctx.deps.session_id, call.call_id] = _Pending(ctx, after)
+        if (after or said) and not denials:
+            self._calls[ctx.deps.session_id, call.call_id] = _Pending(ctx, after, said)
             while len(self._calls) > MOST_CALLS:
                 self._calls.popitem(last=False)
         return next(iter([*denials, *(answer for answer in answers if answer is not None)]), None)
@@ -105,41 +110,63 @@ class HookPrograms:
         pending = self._calls.pop((event.session_id, event.call_id), None)
         if pending is None:
             return
+        for text in pending.said:  # with the result: a call that waits for approval has no place for it
+            pending.ctx.enqueue(text)
         happened = "PostToolUse" if event.outcome == "success" else "PostToolUseFailure"
-        for each in pending.hooks:
-            if each.hook.event != happened:
-                continue
+        hooks = [each for each in pending.hooks if each.hook.event == happened]
+        for each in hooks:
             if happened == "PostToolUse":
-                each.message["tool_response"] = _response(each.message["tool_name"], pending.result)
+                response = _response(each.message["tool_name"], pending.result)
+                each.message.update(tool_response=response, tool_result=pending.result)  # two guides, two names
             else:
                 each.message.update(error=event.error or "", is_interrupt=False)
-            if not self.aside(each, pending.ctx) and (told := self._told(each, await run_hook(each))):
-                pending.ctx.enqueue(told)
+        hooks = [each for each in hooks if not self.aside(each, pending.ctx)]
+        with transcript(hooks, pending.ctx.messages):
+            for each in hooks:
+                if told := self._told(each, await run_hook(each)):
+                    pending.ctx.enqueue(told)
 
     def aside(self, seen: HookCall, ctx: RunContext[Any]) -> bool:
         """Start a hook that runs beside the run, and decides nothing; return whether it is one."""
         if not seen.hook.background:
             return False
-        tasks = self._aside.setdefault(seen.message["session_id"], set())
-        task = asyncio.create_task(self._run_beside(seen, [*ctx.messages]))
+        owner = ctx.run_id if seen.hook.wakes else None
+        tasks = self._aside.setdefault(owner or seen.message["session_id"], set())
+        task = asyncio.create_task(self._run_beside(seen, ctx))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
         return True
 
-    async def settle(self, session_id: str) -> None:
-        """Wait for what still runs beside the run: the end of the process would kill it."""
-        await asyncio.gather(*self._aside.pop(session_id, ()), return_exceptions=True)
+    async def settle(self, owner: str) -> bool:
+        """Wait for what still runs beside a run or a session; return whether it has something for the model now.
 
-    async def _run_beside(self, seen: HookCall, messages: Sequence[ModelMessage]) -> None:
-        with transcript(seen.folder.data, messages) as path:
-            seen.message["transcript_path"] = path
-            await self._only_run(seen)
+        The end of the process would kill it, and who ends has nobody to wake.
+        """
+        return True in await asyncio.gather(*self._aside.pop(owner, ()), return_exceptions=True)
+
+    async def _run_beside(self, seen: HookCall, ctx: RunContext[Any]) -> bool:
+        with transcript([seen], ctx.messages):
+            outcome = await run_hook(seen)
+        refuses = not isinstance(outcome, str) and outcome[0] == 2
+        if refuses and not seen.hook.wakes:
+            self._log_failure(seen, outcome)
+            return False
+        if not (told := self._told(seen, outcome)):
+            return False
+        if refuses:
+            ctx.enqueue(told)
+        else:  # of one that wakes nobody: with the next message
+            ctx.deps.state[HEARD].late.append(told)
+        return refuses
 
     async def _only_run(self, seen: HookCall) -> None:
         outcome = await run_hook(seen)
         if isinstance(outcome, str) or outcome[0]:
-            text = outcome if isinstance(outcome, str) else f"exit code {outcome[0]}: {clip(outcome[2])}"
-            self._logger.warning("hook %s of folder %s: %s", seen.hook.event, seen.folder.name, visible(text))
+            self._log_failure(seen, outcome)
+
+    def _log_failure(self, seen: HookCall, outcome: Outcome) -> None:
+        text = outcome if isinstance(outcome, str) else f"exit code {outcome[0]}: {clip(outcome[2])}"
+        self._logger.warning("hook %s of folder %s: %s", seen.hook.event, seen.folder.name, visible(text))
 
     def begun(self, session_id: str, place: str) -> None:
         """Note that this process has begun a session, which ends with it."""
@@ -169,7 +196,7 @@ class HookPrograms:
             code, out, err = outcome
             if code == 2:
                 said = refusal_of(out, err)
-                return f"{who}: {said}" if said else ""
+                return f"{who}: {seen.hook.before(said)}" if said else ""
             if code:
                 raise ValueError(f"exit code {code}: {clip(err)}")
             answer = answer_of(out)
@@ -192,9 +219,14 @@ class HookPrograms:
         return any(hook.event in ABOUT_CALLS for _, hook in self._hooks)
 
     @property
+    def beside(self) -> bool:
+        """Whether one runs beside a run: what it says may come late."""
+        return any(hook.background for _, hook in self._hooks)
+
+    @property
     def hear(self) -> bool:
         """Whether one hears what calls return, or runs beside a run."""
-        return any(hook.event == "PostToolUse" or hook.background for _, hook in self._hooks)
+        return self.beside or any(hook.event == "PostToolUse" for _, hook in self._hooks)
 
     async def notify(self, session_id: str, kind: str, text: str) -> None:
         """Tell the hooks of `Notification` that a person is needed. What they say goes to the log."""
@@ -221,7 +253,7 @@ class HookPrograms:
                     yield HookCall(folder, hook, message, place, ask)
                     break
 
-    async def _ask(self, seen: HookCall) -> Ask | Deny | None:
+    async def _ask(self, seen: HookCall, said: list[str]) -> Ask | Deny | None:
         outcome = await run_hook(seen)
         who = f"hook of folder {seen.folder.name}"
         if isinstance(outcome, str):
@@ -234,6 +266,9 @@ class HookPrograms:
         if code:
             self._logger.warning("%s: exit code %s: %s", who, code, visible(clip(err)))
         self._tell_people(who, out)
+        with suppress(ValueError):
+            if context := context_of(answer_of(out) or {}):
+                said.append(f"{who}: {context}")
         return _verdict(out, who)
 
     def _tell_people(self, who: str, out: str) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from deep_core import AgentContext
 
     from .around_calls import HookPrograms
+    from .folder import HookEntry
     from .running import Outcome
 
 __all__ = ["HooksAroundRuns", "PromptBlocked"]
@@ -107,11 +108,12 @@ class HooksAroundRuns(AbstractCapability[Any]):
                     ctx.deps.state[VARIABLES] = await variables_of(file, place_of(ctx))
         if ctx.prompt and not _only_looks(ctx):  # a compaction by hand has none
             prompt = ctx.prompt if isinstance(ctx.prompt, str) else "\n".join(_texts(ctx.prompt))
-            said = await self._ask(ctx, "UserPromptSubmit", {"prompt": prompt})
+            # Two guides of Claude Code, two names.
+            said = await self._ask(ctx, "UserPromptSubmit", {"prompt": prompt, "user_prompt": prompt})
             for each in said:
                 if each.blocks:
                     raise PromptBlocked(f"{each.who} blocks the message: {each.blocks}")
-            heard.prompt = _joined(said)
+            heard.prompt, heard.late = "\n\n".join([*heard.late, *filter(None, [_joined(said)])]), []
 
     async def after_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any, result: Any
@@ -125,6 +127,8 @@ class HooksAroundRuns(AbstractCapability[Any]):
         output = cast("End[FinalResult[Any]]", result).data.output if isinstance(result, End) else None
         if output is None or isinstance(output, DeferredToolRequests) or JUDGING.get() or _only_looks(ctx):
             return cast("Any", result)
+        if await self._programs.settle(ctx.run_id or ""):
+            return cast("Any", result)  # the run goes on with what they said
         heard = ctx.deps.state[HEARD]
         about: dict[str, Any] = {
             "stop_hook_active": heard.continued == ctx.run_id,
@@ -169,14 +173,14 @@ class HooksAroundRuns(AbstractCapability[Any]):
                 continue
             message = message_of(event, ctx.deps.session_id, place) | about
             seen = HookCall(folder, hook, message, place, ask, variables or {})
-            if self._programs.aside(seen, ctx):
+            # At an end there is nothing to run beside of: it waits for those that may wake the agent.
+            if not (hook.wakes and "Stop" in event) and self._programs.aside(seen, ctx):
                 continue
-            with transcript(folder.data, ctx.messages) as path:
-                message["transcript_path"] = path
+            with transcript([seen], ctx.messages):
                 outcome = await run_hook(seen)
             who = f"hook {event} of folder {folder.name}"
             try:
-                said.append(_said(who, event, outcome))
+                said.append(_said(who, hook, outcome))
                 if text := _to_people(outcome):
                     self._context.logger.warning("%s: %s", who, visible(text))
             except ValueError as error:
@@ -207,13 +211,13 @@ def _runs_here(ctx: RunContext[Any]) -> bool:
     return ref is not None and ref.provider in ("local", "deep-local")
 
 
-def _said(who: str, event: str, outcome: Outcome) -> _Said:
+def _said(who: str, hook: HookEntry, outcome: Outcome) -> _Said:
     """Read what a hook said. Raises ValueError: it did not run, or what it says cannot be understood whole."""
     if isinstance(outcome, str):
         raise ValueError(outcome)
     code, out, err = outcome
     if code == 2:
-        return _Said(who, blocks=refusal_of(out, err) or "it gives no reason")
+        return _Said(who, blocks=hook.before(refusal_of(out, err) or "it gives no reason"))
     if code < 0 or code in CANNOT_RUN:
         raise ValueError(f"it cannot run (exit code {code}): {clip(err)}")
     answer = {} if out.startswith('{"async"') else answer_of(out)  # it has gone on in the background, and says nothing
@@ -222,7 +226,7 @@ def _said(who: str, event: str, outcome: Outcome) -> _Said:
     reason = answer.get("reason") or answer.get("stopReason") or told_to_people(answer) or "it gives no reason"
     decides, ends = answer.get("decision") not in (None, *ALLOWS), answer.get("continue", True) is not True
     # At the end of a run, `continue: false` says that the agent may end.
-    blocks = decides and not ends if "Stop" in event else decides or ends
+    blocks = decides and not ends if "Stop" in hook.event else decides or ends
     return _Said(who, blocks=clip(str(reason)) if blocks else "", context=context_of(answer))
 
 

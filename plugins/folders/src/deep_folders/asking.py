@@ -11,6 +11,7 @@ from pydantic_ai.exceptions import AgentRunError, UserError
 from tool_expressions import as_expression
 
 from .answers import answer_of
+from .running import place_of
 from .slot import JUDGING
 from .transcript import lines_of
 
@@ -58,7 +59,7 @@ class Judge:
         question = hook.prompt.replace("$ARGUMENTS", event)
         if question == hook.prompt:
             question = f"{question}\n\nEvent: {event}"
-        said = "".join(lines_of(ctx.messages))[-TRANSCRIPT_CHARS:]
+        said = "".join(lines_of(ctx.messages, place_of(ctx)))[-TRANSCRIPT_CHARS:]
         deps = ctx.deps.clone_for_subagent()
         judging = JUDGING.set(True)
         try:

@@ -84,7 +84,8 @@ MOST_FILES = 500
 DESCRIPTION_CHARS = 200
 """Of a subagent's type: every request carries it."""
 AGENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
-TIMEOUT, LONGEST_TIMEOUT = 60.0, 600.0
+TIMEOUT, QUESTION_TIMEOUT = 600.0, 60.0
+"""For a program, and the most for each; for a question that says nothing else."""
 
 
 def is_claude_plugin(root: Path) -> bool:
@@ -410,7 +411,7 @@ class _Reader:
             return
         for hook in cast("list[object]", hooks):
             entry = cast("dict[str, Any]", hook) if isinstance(hook, dict) else {}
-            kind, args, timeout = entry.get("type"), entry.get("args"), entry.get("timeout", TIMEOUT)
+            kind, args, timeout = entry.get("type"), entry.get("args"), entry.get("timeout")
             if kind != "command" and not (kind == "prompt" and event in ASKS):
                 self._note("unsupported", f"{where}: type {kind}", "only programs are, and some questions")
                 continue
@@ -422,16 +423,20 @@ class _Reader:
             if event == "SessionStart" and not any(fits(matcher, source) for source in ("startup", "resume")):
                 self._note("unsupported", f"{where}: {matcher}", "what hooks said stays after a compaction")
                 continue
-            seconds = float(timeout) if isinstance(timeout, int | float) and timeout > 0 else TIMEOUT
+            seconds = QUESTION_TIMEOUT if kind == "prompt" else TIMEOUT
+            if isinstance(timeout, int | float) and timeout > 0:
+                seconds = min(float(timeout), TIMEOUT)
             yield HookEntry(
                 event,
                 matcher,
                 "" if kind == "prompt" else text if args is None else self._filled(text),
                 tuple(self._filled(str(arg)) for arg in cast("list[object]", args)) if isinstance(args, list) else None,
-                min(seconds, LONGEST_TIMEOUT),
+                seconds,
                 text_of(entry.get("if")),
-                background=entry.get("async") is True and not entry.get("asyncRewake"),
+                background=entry.get("async") is True or entry.get("asyncRewake") is True,
                 prompt=text if kind == "prompt" else "",
+                wakes=entry.get("asyncRewake") is True,
+                prefix=str(entry.get("rewakeMessage") or ""),
             )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,11 +22,11 @@ from .environment import ENVIRONMENT, SECRET, is_named
 from .fetching import fetch, is_url, plugins_listed
 from .folder import ABOUT_CALLS, NAME, Folder, ServerEntry
 from .found import find_folders, store_root
-from .hook_variables import variables_read
+from .hook_variables import fetched_programs, packages_unknown, programs_missing, variables_read
 from .options import FoldersOptions
 from .reading import read_folder
 from .snapshot import BadFolder, digest_of, files_of
-from .store import Added, Store, without_login
+from .store import Added, Store, origin_name, without_login
 
 __all__ = ["add_folder", "folders", "yes_option"]
 
@@ -125,6 +124,8 @@ def add_folder(
                 way = f"deep folders update {name}" if store.get(name) else "--name"
                 raise Failure(f"there is a folder {name!r}, from {known[name].source}; {way}", USAGE)
             _say_folder(folder)
+            if unknown := packages_unknown(folder):
+                say(f"  npm has no such package, so hooks that run it do nothing: {_line(', '.join(unknown))}")
             _confirm(f"Add {name}?", yes, programs=folder.has_programs and programs)
             digest = digest_of(fetched.root)
             store.add(Added(name, origin, path, ref, fetched.commit, digest, programs, skills_only), fetched.root)
@@ -174,6 +175,7 @@ def _update(store: Store, added: Added, hook_env: Sequence[str], yes: bool) -> N
             say(f"  MCP server {_line(server.name)}: {_line(server.target)}")
             _say_taken(server)
         if added.programs:
+            _say_programs(folder)
             _say_variables(folder)
         _confirm(f"Update {added.name}?", yes, programs=folder.has_programs and added.programs)
         store.add(replace(added, commit=fetched.commit, digest=digest), fetched.root)
@@ -202,9 +204,8 @@ def _all(kernel: Kernel) -> tuple[Folder, ...]:
 
 def _read(root: Path, store: Store, path: str, origin: str) -> Folder:
     """Read a fetched folder; of a marketplace, say which folders there are."""
-    last = re.split(r"[/:]", origin.rstrip("/"))[-1].removesuffix(".git")
     try:
-        return read_folder(root.resolve(), store.data("new"), Path(path).name or last)
+        return read_folder(root.resolve(), store.data("new"), origin_name(origin, path))
     except ValueError as error:
         if listed := plugins_listed(root):
             raise BadFolder(
@@ -281,6 +282,7 @@ def _say_folder(folder: Folder) -> None:
         say(f"  hook {hook.event}{of}{', beside the run' if hook.background else ''}: {what}")
     if any(hook.event == "SessionStart" for hook in folder.hooks):
         say("    hooks of SessionStart can set variables of commands")
+    _say_programs(folder)
     _say_variables(folder)
     for style in folder.styles:
         imposed = ", which it imposes" if style.always else ""
@@ -306,6 +308,14 @@ def _say_variables(folder: Folder) -> None:
         say(f"    to hand over those that you choose, in {user_file()}:")
         say("      [plugins.folders.options.hook_env]")
         say(f"      {json.dumps(folder.name)} = {json.dumps(example)}")
+
+
+def _say_programs(folder: Folder) -> None:
+    """Say which programs hooks start that are not here, or that nothing pins."""
+    if missing := programs_missing(folder):
+        say(f"    they start programs that are not here: {', '.join(missing)}")
+    if fetched := fetched_programs(folder):
+        say(f"    they run what a registry has then, which nothing pins: {_line(', '.join(fetched))}")
 
 
 def _missing(folder: Folder) -> list[str]:

@@ -130,13 +130,15 @@ class HookEntry:
 
     Attributes:
         event: when.
-        matcher: a regular expression for the name of the tool, for what starts or ends the session or asks for a
-            compaction, or for the kind of notification or subagent; "" for all.
+        matcher: names or a regular expression: of the tool, of what starts or ends the session or asks for a
+            compaction, or of the kind of notification or subagent; "" for all.
         command: of a shell, or with `args` a program; "" for a question.
         args: its arguments; None for a shell's command.
         timeout: in seconds.
         only: the calls that the matcher's tools are narrowed to, as `Bash(git push *)`; "" for all.
         background: whether it runs beside the run, and decides nothing.
+        wakes: whether what it says with exit code 2, beside the run, reaches the model, and the run goes on for it.
+        prefix: the text before that.
         prompt: the question that the agent's model answers; "" for a program.
     """
 
@@ -148,6 +150,12 @@ class HookEntry:
     only: str = ""
     background: bool = False
     prompt: str = ""
+    wakes: bool = False
+    prefix: str = ""
+
+    def before(self, said: str) -> str:
+        """Return what the model reads of what it said: behind its own prefix."""
+        return f"{self.prefix}\n{said}" if self.prefix else said
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,18 @@ __all__ = ["fits", "may_be"]
 _ONLY = re.compile(r"([A-Za-z]+)(?:\((.*)\))?", re.S)
 _NAMED = {"Bash": "command", "Edit": "file_path", "MultiEdit": "file_path", "Read": "file_path", "Write": "file_path"}
 """The tools that a hook's `if` can narrow, and the argument that it is about."""
+_NAMES = re.compile(r"[\w|]+")
 _COMPOUND = re.compile(r"[;&|<>`\n\r$(]")
 
 
 def fits(matcher: str, name: str) -> bool:
-    """Whether a hook's matcher names a tool, or a kind of event."""
+    """Whether a hook's matcher names a tool, or a kind of event: names with `|`, or an expression for a part of one."""
     if matcher in ("", "*"):
         return True
+    if _NAMES.fullmatch(matcher):
+        return name in matcher.split("|")
     try:
-        return re.fullmatch(matcher, name) is not None
+        return re.search(matcher, name) is not None
     except re.error:
         return True  # a guard that says this badly guards everything
 

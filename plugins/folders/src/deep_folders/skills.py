@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ __all__ = ["FolderLoader"]
 
 
 class FolderLoader:
-    """The skills of one folder: `${CLAUDE_PLUGIN_ROOT}` in their instructions is the folder.
+    """The skills of one folder: `${CLAUDE_PLUGIN_ROOT}` in them, and in what they allow, is the folder.
 
     Attributes:
         source: `package`: the project's and the user's own skills come first.
@@ -44,15 +45,21 @@ class FolderLoader:
 
     async def list(self, ctx: RunContext[Any]) -> Sequence[SkillMeta]:
         """List the skills."""
-        return await self._loader.list(ctx)
+        return (await self.listing(ctx)).skills
 
     async def listing(self, ctx: RunContext[Any]) -> Any:
         """List the skills and the problems of others."""
-        return await self._loader.listing(ctx)
+        listing = await self._loader.listing(ctx)
+        return replace(listing, skills=tuple(self._filled(meta) for meta in listing.skills))
 
     async def read(self, ctx: RunContext[Any], name: str) -> str:
         """Read the instructions of a skill. Raises as `DirectoryLoader.read` does."""
-        text = await self._loader.read(ctx, name)
+        return self._fill(await self._loader.read(ctx, name))
+
+    def _filled(self, meta: SkillMeta) -> SkillMeta:
+        return replace(meta, allowed_tools=tuple(self._fill(entry) for entry in meta.allowed_tools))
+
+    def _fill(self, text: str) -> str:
         if self._folder.format == "agent-plugin":
             return text
         from .claude_plugin import fill_paths

@@ -40,12 +40,14 @@ class Heard:
         session: what they said then.
         prompt: what they said to the last message.
         continued: the run that one of them did not let end.
+        late: what those said that run beside the runs, for the next message.
     """
 
     started: bool = False
     session: str = ""
     prompt: str = ""
     continued: str | None = None
+    late: list[str] = field(default_factory=list[str])
 
 
 FOLDERS: StateSlot[list[str]] = StateSlot("folder_instructions", list[str], list[str])

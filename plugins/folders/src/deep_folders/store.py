@@ -17,7 +17,7 @@ from .folder import Folder
 from .reading import read_folder
 from .snapshot import BadFolder, copy_folder, digest_of
 
-__all__ = ["Added", "Store", "without_login"]
+__all__ = ["Added", "Store", "origin_name", "without_login"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,11 @@ class Added:
     skills_only: bool = False
 
 
+def origin_name(origin: str, path: str) -> str:
+    """Return the name of a folder where it comes from: a path or an address, and the folder inside it."""
+    return Path(path).name or re.split(r"[/:]", origin.rstrip("/"))[-1].removesuffix(".git") or "content"
+
+
 def without_login(origin: str) -> str:
     """Return an address without a user and a password, for people."""
     return re.sub(r"//[^/@]*@", "//***@", origin)
@@ -65,8 +70,8 @@ class Store:
         return self.root / "data" / name
 
     def content(self, added: Added) -> Path:
-        """Return the copy."""
-        return self.root / "content" / f"{added.name}-{added.digest[:16]}"
+        """Return the copy, which has the name of its origin: a skill's name is its folder's."""
+        return self.root / "content" / f"{added.name}-{added.digest[:16]}" / origin_name(added.origin, added.path)
 
     def all(self) -> list[Added]:
         """Return every record that can be read, by name."""
@@ -130,7 +135,7 @@ class Store:
             file.write(json.dumps({"schema": 1, **asdict(added)}, indent=1) + "\n")
         temporary.replace(path)
         # Programs that run now use the copy before this one; those before that go.
-        kept = {place, place if old is None else self.content(old)}
+        kept = {place.parent, place.parent if old is None else self.content(old).parent}
         for copy in self._copies(added.name):
             if copy not in kept:
                 shutil.rmtree(copy, ignore_errors=True)

@@ -36,6 +36,11 @@ THEIRS: Mapping[str, tuple[str, ...]] = {
     ours: tuple(theirs for theirs, name in OURS.items() if name == ours) for ours in dict.fromkeys(OURS.values())
 }
 _KNOWN = {**{ours: ours for ours in OURS.values()}, **{theirs.casefold(): ours for theirs, ours in OURS.items()}}
+ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "load_skill": {"skill_name": "skill"},
+    "task": {"description": "prompt"},
+}
+"""Of our tools: an argument -> the name under which others' hooks read it."""
 FILE_TOOLS = ("read_file", "write_file", "edit_file")
 _MCP = re.compile(r"mcp__(?:plugin_[A-Za-z0-9.-]+_)?([A-Za-z0-9-][A-Za-z0-9_-]*?)(?:__(.*))?")
 
@@ -96,6 +101,9 @@ def call_as_others_see_it(
     given = dict(args)
     if tool in FILE_TOOLS and isinstance(path := given.pop("path", None), str):
         given = {"file_path": posixpath.normpath(posixpath.join(folder, path)), **given}
+    for ours, theirs in ARGUMENTS.get(tool, {}).items():
+        if ours in given:
+            given = {theirs: given[ours], **given}
     for name in THEIRS.get(tool, ()):
         yield name, given
     if tool == "send_input":  # what is typed into a shell is a command: a hook that watches commands sees it

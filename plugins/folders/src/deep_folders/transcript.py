@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.messages import (
     ModelMessage,
@@ -18,30 +17,43 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from .tool_names import call_as_others_see_it
+
+if TYPE_CHECKING:
+    from .running import HookCall
+
 __all__ = ["lines_of", "transcript"]
 
 
 @contextmanager
-def transcript(folder: Path, messages: Sequence[ModelMessage]) -> Generator[str]:
-    """Write a conversation below a folder while a hook runs, and yield the path of the file."""
+def transcript(seen: Sequence[HookCall], messages: Sequence[ModelMessage]) -> Generator[None]:
+    """Give hooks the conversation in a file while they run: its path is in their message."""
+    if not seen:
+        yield
+        return
+    folder = seen[0].folder.data
     folder.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile("w", dir=folder, prefix="transcript-", suffix=".jsonl", encoding="utf-8") as file:
-        file.writelines(lines_of(messages))
+        file.writelines(lines_of(messages, seen[0].place))
         file.flush()
-        yield file.name
+        for each in seen:
+            each.message["transcript_path"] = file.name
+            if "agent_id" in each.message:
+                each.message["agent_transcript_path"] = file.name
+        yield
 
 
-def lines_of(messages: Sequence[ModelMessage]) -> Iterator[str]:
-    """Yield a line of JSON for each message that says something."""
+def lines_of(messages: Sequence[ModelMessage], place: str) -> Iterator[str]:
+    """Yield a line of JSON for each message that says something; calls as others' hooks know them."""
     for message in messages:
-        if content := [*_content(message)]:
+        if content := [*_content(message, place)]:
             role = "user" if isinstance(message, ModelRequest) else "assistant"
             line = {"type": role, "message": {"role": role, "content": content}}
             # Without spaces: shell scripts search for "role":"assistant".
             yield json.dumps(line, separators=(",", ":"), default=str) + "\n"
 
 
-def _content(message: ModelMessage) -> Iterator[dict[str, Any]]:
+def _content(message: ModelMessage, place: str) -> Iterator[dict[str, Any]]:
     for part in message.parts:
         if isinstance(part, TextPart):
             yield {"type": "text", "text": part.content}
@@ -49,6 +61,7 @@ def _content(message: ModelMessage) -> Iterator[dict[str, Any]]:
             items = [part.content] if isinstance(part.content, str) else part.content
             yield from ({"type": "text", "text": item} for item in items if isinstance(item, str))
         elif isinstance(part, ToolCallPart):
-            yield {"type": "tool_use", "id": part.tool_call_id, "name": part.tool_name, "input": part.args_as_dict()}
+            name, args = next(call_as_others_see_it(part.tool_name, "", part.args_as_dict(), place))
+            yield {"type": "tool_use", "id": part.tool_call_id, "name": name, "input": args}
         elif isinstance(part, ToolReturnPart):
             yield {"type": "tool_result", "tool_use_id": part.tool_call_id, "content": part.model_response_str()}

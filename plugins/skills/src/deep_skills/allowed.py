@@ -34,11 +34,18 @@ KNOWN_AS: dict[str, frozenset[str]] = {
     "glob": frozenset({"glob"}),
     "ls": frozenset({"ls"}),
     "task": frozenset({"task"}),
+    "agent": frozenset({"task"}),
     "todowrite": frozenset({"write_todos"}),
+    "webfetch": frozenset({"fetch"}),
+    "websearch": frozenset({"search"}),
+    "killshell": frozenset({"stop_command"}),
 }
 """Names that published skills use, in lower case, and our equivalent tools."""
 
 _ENTRY = re.compile(r"([^()\s]+)(?:\((.*)\))?", re.S)
+_OF_SERVER = re.compile(r"mcp__(?:plugin_[A-Za-z0-9.-]+_)?([A-Za-z0-9-][A-Za-z0-9_-]*?)__(.+)")
+_QUOTED = re.compile(r"""\A(["'])([^"'\\$\s]+)\1(?=\s|$)""")
+"""The program of a command, between quotes."""
 _COMPOUND = re.compile(r"[;&|<>`\n\r]|\$\(|\$\{")
 """Shell syntax that combines commands, or redirects output."""
 
@@ -68,9 +75,16 @@ def covers(entry: str, call: ToolCall) -> bool:
     if match is None:
         return False
     name, pattern = match[1], match[2]
-    if name not in (call.tool, call.original) and call.original not in KNOWN_AS.get(name.lower(), ()):
+    known = name in (call.tool, call.original) or call.original in KNOWN_AS.get(name.lower(), ())
+    if not known and not _is_tool_of_server(name, call.tool):
         return False
     return pattern is None or pattern.strip() in ("", "*") or _argument(pattern, call.args)
+
+
+def _is_tool_of_server(entry: str, tool: str) -> bool:
+    """Whether `mcp__docs__find`, or `mcp__plugin_acme_docs__find`, is the tool `docs_find` of a server."""
+    match = _OF_SERVER.fullmatch(entry)
+    return match is not None and fnmatchcase(tool, f"{match[1]}_{match[2]}")
 
 
 def _argument(pattern: str, args: Mapping[str, object]) -> bool:
@@ -86,9 +100,13 @@ def _argument(pattern: str, args: Mapping[str, object]) -> bool:
 
 
 def _command(pattern: str, command: str) -> bool:
-    command_words, pattern_words = " ".join(command.split()), " ".join(pattern.split())
+    command_words, pattern_words = _words(command), _words(pattern)
     for end in (":*", " *"):
         if pattern_words.endswith(end):
             prefix = pattern_words.removesuffix(end)
             return bool(prefix) and (command_words == prefix or command_words.startswith(prefix + " "))
     return command_words == pattern_words
+
+
+def _words(command: str) -> str:
+    return " ".join(_QUOTED.sub(r"\2", command.strip()).split())
