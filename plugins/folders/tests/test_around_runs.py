@@ -12,6 +12,7 @@ import deep_backends
 import deep_filesystem
 import deep_folders
 import deep_sessions
+import deep_skills
 import deep_subagents
 import deep_summarization
 import pytest
@@ -463,6 +464,22 @@ def test_what_a_hook_beside_the_run_says_comes_with_the_next_message(room: Room)
 )
 def test_a_matcher_is_names_or_an_expression_for_a_part(matcher: str, name: str, named: bool) -> None:
     assert fits(matcher, name) is named
+
+
+def test_a_hook_of_a_skill_runs_while_the_skill_is_in_use(tmp_path: Path, room: Room) -> None:
+    head = (
+        "name: plans\ndescription: Use it to plan.\nhooks:\n  PreToolUse:\n    - matcher: LS\n      hooks:\n"
+        "        - type: command\n          timeout: 9\n          command: 'cat $CLAUDE_SKILL_DIR/plan >&2; exit 2'\n"
+    )
+    plan = {"skills/plans/SKILL.md": f"---\n{head}---\nPlan.\n", "skills/plans/plan": "Step 2 is next."}
+    room.add_files("plans", {".claude-plugin/plugin.json": {"name": "plans"}, **plan})
+    look = ToolCallPart("ls", {"path": "."})
+    assert "Step 2 is next." not in str(room.play("go", look))  # without deep-skills no skill is in use
+    with Kernel(plugins=[*PLUGINS, deep_skills], discover=False, data_dir=tmp_path / "data") as kernel:
+        room.kernel = kernel
+        assert "Step 2 is next." not in str(room.play("go", look))
+        load = ToolCallPart("load_skill", {"skill_name": "plans"})
+        assert "hook of folder plans: Step 2 is next." in str(room.play("go", load, look))
 
 
 def test_a_session_ends_with_the_process_that_began_it(room: Room) -> None:

@@ -18,7 +18,7 @@ from deep_core.plugin_api import visible
 from .answers import ALLOWS, ASKS, DENIES, answer_of, clip, context_of, refusal_of, told_to_people
 from .folder import ABOUT_CALLS, AFTER_CALLS
 from .matching import fits, may_be
-from .running import CANNOT_RUN, HookCall, message_of, place_of, run_hook
+from .running import CANNOT_RUN, HookCall, in_use, message_of, place_of, run_hook
 from .slot import HEARD
 from .tool_names import call_as_others_see_it
 from .transcript import transcript
@@ -180,7 +180,7 @@ class HookPrograms:
             HookCall(folder, hook, message_of("SessionEnd", session_id, place) | {"reason": "other"}, place)
             for session_id, place in self._sessions.items()
             for folder, hook in self.around_runs("SessionEnd")
-            if fits(hook.matcher, "other")
+            if fits(hook.matcher, "other") and hook.skill is None
         ]
         self._sessions.clear()
         for each in ended:
@@ -233,7 +233,7 @@ class HookPrograms:
         place = str(Path.cwd())
         about = {"message": text, "notification_type": kind}
         for folder, hook in self.around_runs("Notification"):
-            if fits(hook.matcher, kind):
+            if fits(hook.matcher, kind) and hook.skill is None:
                 message = message_of("Notification", session_id, place) | about
                 await self._only_run(HookCall(folder, hook, message, place))
 
@@ -241,7 +241,7 @@ class HookPrograms:
         self, call: ToolCall, ctx: RunContext[Any], event: HookEvent, place: str, ask: AskModel | None
     ) -> Iterator[HookCall]:
         for folder, hook in self._hooks:
-            if hook.event != event:
+            if hook.event != event or not in_use(hook, ctx):
                 continue
             for name, args in call_as_others_see_it(call.original, call.plugin, call.args, place):
                 if fits(hook.matcher, name) and may_be(hook.only, name, args):

@@ -17,7 +17,7 @@ from deep_core.plugin_api import visible
 
 from .answers import ALLOWS, answer_of, clip, context_of, refusal_of, told_to_people
 from .matching import fits
-from .running import CANNOT_RUN, HookCall, message_of, place_of, run_hook
+from .running import CANNOT_RUN, HookCall, in_use, message_of, place_of, run_hook
 from .slot import BEFORE_COMPACTION, HEARD, JUDGING, VARIABLES
 from .transcript import transcript
 
@@ -169,7 +169,7 @@ class HooksAroundRuns(AbstractCapability[Any]):
         place, ask = place_of(ctx), self._programs.asker(ctx, self._context)
         said: list[_Said] = []
         for folder, hook in self._programs.around_runs(event):
-            if not fits(hook.matcher, kind) and kind:
+            if (kind and not fits(hook.matcher, kind)) or not in_use(hook, ctx):
                 continue
             message = message_of(event, ctx.deps.session_id, place) | about
             seen = HookCall(folder, hook, message, place, ask, variables or {})

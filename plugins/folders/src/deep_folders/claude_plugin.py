@@ -114,6 +114,7 @@ class _Reader:
         self.root, self.data = root, data
         self.notes: list[Note] = []
         self.manifest: dict[str, Any] = {}
+        self.skills: tuple[Path, ...] = ()
 
     def read(self, name: str) -> Folder:
         path = entry_in(self.root, MANIFEST)
@@ -130,13 +131,14 @@ class _Reader:
         for place, what in UNSUPPORTED_PATHS.items():
             if (self.root / place).exists():
                 self._note("unsupported", place, what)
+        self.skills = self._skills()
         folder = Folder(
             name=name,
             format="claude-plugin",
             root=self.root,
             version=text_of(self.manifest.get("version")),
             description=text_of(self.manifest.get("description")),
-            skills=self._skills(),
+            skills=self.skills,
             servers=self._servers(),
             agents=self._agents(),
             commands=self._commands(),
@@ -389,19 +391,28 @@ class _Reader:
         found: list[HookEntry] = []
         for where, table in self._tables("hooks", "hooks/hooks.json"):
             events = table.get("hooks", table)
-            if not isinstance(events, dict):
-                self._note("invalid", where, '"hooks" is not a table')
-                continue
-            for event, groups in cast("dict[str, object]", events).items():
-                if event in ("description", "$schema"):
-                    continue
-                if event not in EVENTS:
-                    why = NEVER_HAPPENS.get(event, f"only {', '.join(EVENTS)} are")
-                    self._note("unsupported", f"{where}: {event}", why)
-                    continue
-                for group in cast("list[object]", groups) if isinstance(groups, list) else [groups]:
-                    found += self._hook_group(f"{where}: {event}", event, group)
+            found += self._hooks_of(where, events)
+        for skill in self.skills:
+            file = skill / "SKILL.md"
+            # Most have none, and the frontmatter of hundreds takes long to read.
+            if file.is_file() and b"\nhooks:" in file.read_bytes() and (read := self._read(file)) is not None:
+                hooks = self._hooks_of(self._shown(file), _typed(read[0].get("hooks", {})))
+                found += (replace(hook, skill=skill) for hook in hooks)
         return tuple(found)
+
+    def _hooks_of(self, where: str, events: object) -> Iterator[HookEntry]:
+        if not isinstance(events, dict):
+            self._note("invalid", where, '"hooks" is not a table')
+            return
+        for event, groups in cast("dict[str, object]", events).items():
+            if event in ("description", "$schema"):
+                continue
+            if event not in EVENTS:
+                why = NEVER_HAPPENS.get(event, f"only {', '.join(EVENTS)} are")
+                self._note("unsupported", f"{where}: {event}", why)
+                continue
+            for group in cast("list[object]", groups) if isinstance(groups, list) else [groups]:
+                yield from self._hook_group(f"{where}: {event}", event, group)
 
     def _hook_group(self, where: str, event: Any, group: object) -> Iterator[HookEntry]:
         table = cast("dict[str, Any]", group) if isinstance(group, dict) else {}
@@ -457,3 +468,15 @@ def _fill_in(value: object, fill: Any) -> object:
     if isinstance(value, dict):
         return {key: _fill_in(item, fill) for key, item in cast("dict[str, object]", value).items()}
     return value
+
+
+def _typed(value: object) -> object:
+    """Return a value of a frontmatter, whose every scalar is text, as one of a JSON file."""
+    if isinstance(value, dict):
+        table = cast("dict[str, object]", value)
+        return {key: item if key in ("command", "prompt") else _typed(item) for key, item in table.items()}
+    if isinstance(value, list):
+        return [_typed(item) for item in cast("list[object]", value)]
+    if value in ("true", "false"):
+        return value == "true"
+    return float(value) if isinstance(value, str) and re.fullmatch(r"\d{1,9}(\.\d+)?", value) else value

@@ -279,7 +279,9 @@ def _say_folder(folder: Folder) -> None:
         command = hook.command if hook.args is None else shlex.join([hook.command, *hook.args])
         what = f"asks the model: {one_line(hook.prompt, 200)}" if hook.prompt else _line(command)
         of = f" of {_line(hook.matcher) or 'all tools'}" if hook.event in ABOUT_CALLS or hook.matcher else ""
-        say(f"  hook {hook.event}{of}{', beside the run' if hook.background else ''}: {what}")
+        beside = ", beside the run" if hook.background else ""
+        while_used = f", while skill {_line(hook.skill.name)} is in use" if hook.skill else ""
+        say(f"  hook {hook.event}{of}{beside}{while_used}: {what}")
     if any(hook.event == "SessionStart" for hook in folder.hooks):
         say("    hooks of SessionStart can set variables of commands")
     _say_programs(folder)

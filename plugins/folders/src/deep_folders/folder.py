@@ -139,6 +139,7 @@ class HookEntry:
         background: whether it runs beside the run, and decides nothing.
         wakes: whether what it says with exit code 2, beside the run, reaches the model, and the run goes on for it.
         prefix: the text before that.
+        skill: the folder of the skill whose hook it is: it runs while the skill is in use.
         prompt: the question that the agent's model answers; "" for a program.
     """
 
@@ -152,6 +153,7 @@ class HookEntry:
     prompt: str = ""
     wakes: bool = False
     prefix: str = ""
+    skill: Path | None = None
 
     def before(self, said: str) -> str:
         """Return what the model reads of what it said: behind its own prefix."""

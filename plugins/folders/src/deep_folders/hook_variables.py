@@ -43,7 +43,7 @@ _SET = re.compile(
 )
 _ITS_DEFAULT = re.compile(r"\$\{([A-Z][A-Z0-9_]+):?[-=?+]")
 _OWN = re.compile(
-    r"CLAUDE_(?:ENV_FILE|PROJECT_DIR|PLUGIN_\w+)|BASH\w*|E?UID|FUNCNAME|(?:HOST|MACH|OS)TYPE|HOSTNAME|IFS|LINENO|OPT\w+"
+    r"CLAUDE_(?:ENV_FILE|PROJECT_DIR|SKILL_DIR|PLUGIN_\w+)|BASH\w*|E?UID|FUNCNAME|(?:HOST|MACH|OS)TYPE|HOSTNAME|IFS|LINENO|OPT\w+"
     r"|(?:OLD)?PWD|PIPESTATUS|PPID|PS[14]|PYTHONDONTWRITEBYTECODE|RANDOM|REPLY|SECONDS|SHLVL"
 )
 """What the shell sets, and what a folder's programs get of us."""

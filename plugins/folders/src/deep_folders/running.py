@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .folder import Folder, HookEntry
 
-__all__ = ["CANNOT_RUN", "Ask", "HookCall", "Outcome", "message_of", "place_of", "run_hook"]
+__all__ = ["CANNOT_RUN", "Ask", "HookCall", "Outcome", "in_use", "message_of", "place_of", "run_hook"]
 
 Outcome: TypeAlias = "tuple[int, str, str] | str"
 Ask: TypeAlias = "Callable[[HookEntry, Mapping[str, Any]], Awaitable[Outcome]]"
@@ -74,6 +74,15 @@ def place_of(ctx: RunContext[Any]) -> str:
     return ref.id if ref is not None and ref.provider in HOST and Path(ref.id).is_dir() else str(Path.cwd())
 
 
+def in_use(hook: HookEntry, ctx: RunContext[Any]) -> bool:
+    """Whether a hook counts now: that of a skill does once the skill was loaded."""
+    if hook.skill is None:
+        return True
+    from deep_skills import SKILLS
+
+    return any(Path(skill.path) == hook.skill for skill in ctx.deps.state[SKILLS].values())
+
+
 async def run_hook(seen: HookCall) -> Outcome:
     """Run a hook; return (exit code, stdout, stderr), or why it did not end by itself."""
     hook, folder = seen.hook, seen.folder
@@ -87,6 +96,8 @@ async def run_hook(seen: HookCall) -> Outcome:
         "CLAUDE_PROJECT_DIR": seen.place,
         **seen.variables,
     }
+    if hook.skill is not None:
+        environ["CLAUDE_SKILL_DIR"] = str(hook.skill)
     if _INLINE.search(" ".join([hook.command, *(hook.args or ())])):
         environ["PYTHONSAFEPATH"] = "1"  # else its imports are files of the workspace, which the model writes
     try:
