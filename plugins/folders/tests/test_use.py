@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ import pytest
 from deep_backends import local_backend
 from deep_folders.snapshot import digest_of
 from deep_folders.store import Added, Store
-from deep_sessions import chat_commands
+from deep_sessions import ChatCommand, chat_commands
 from pydantic_ai import DeferredToolRequests
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -171,6 +172,46 @@ def test_commands_of_folders_are_commands_of_chats(add: Callable[..., Store], ke
     assert list(commands) == ["all:plan", "all:two-words"]
     assert commands["all:plan"].render("a bridge") == "Write a plan for: a bridge"
     assert commands["all:plan"].source == "folder all"
+
+
+def test_skills_of_folders_are_commands_of_chats_where_skills_are_loaded(
+    add: Callable[..., Store], kernel: Callable[..., Kernel]
+) -> None:
+    add(METHODS, "all")
+    commands = chat_commands(kernel(deep_folders, deep_sessions, deep_skills))
+    assert list(commands) == ["all:debugging", "all:plan", "all:tests-first"]
+    assert commands["all:debugging"].render("the crash") == (
+        "Load the skill debugging, and follow it.\n\nARGUMENTS: the crash"
+    )
+
+
+def test_hooks_hear_of_a_command_and_can_block_it(
+    add: Callable[..., Store], kernel: Callable[..., Kernel], caplog: pytest.LogCaptureFixture
+) -> None:
+    shows = """printf '{"systemMessage": "Planning."}'"""
+    adds = "cat > $CLAUDE_PLUGIN_DATA/heard; echo Be brief."
+    hooks = [
+        {"matcher": "^all:plan$", "hooks": [{"type": "command", "command": command} for command in (shows, adds)]},
+        {"matcher": "all:two-words", "hooks": [{"type": "command", "command": "echo Not now. >&2; exit 2"}]},
+    ]
+    expansion = {"hooks/hooks.json": {"UserPromptExpansion": hooks}}
+    store = add({**METHODS, "commands/Two Words.md": "Both.\n", **expansion}, "all")
+    commands = chat_commands(kernel(deep_folders, deep_sessions))
+    assert asyncio.run(render(commands["all:plan"], "a bridge")) == "Write a plan for: a bridge\n\nBe brief."
+    heard = json.loads((store.data("all") / "heard").read_text())
+    assert (heard["command_name"], heard["command_args"], heard["prompt"]) == (
+        "all:plan",
+        "a bridge",
+        "/all:plan a bridge",
+    )
+    assert "hook UserPromptExpansion of folder all: Planning." in caplog.text
+    with pytest.raises(ValueError, match="blocks the command: Not now"):
+        asyncio.run(render(commands["all:two-words"], ""))
+
+
+async def render(command: ChatCommand, arguments: str) -> str:
+    rendered = command.render(arguments)
+    return rendered if isinstance(rendered, str) else await rendered
 
 
 # -- hooks -------------------------------------------------------------------------------------------------------------

@@ -172,15 +172,16 @@ def deep_mcp_servers(context: PluginContext) -> Iterable[FoundServer]:
 
 @hookimpl(of="sessions")
 def deep_chat_commands(context: PluginContext) -> Iterable[ChatCommand]:
-    """Add the commands of folders: `/folder:command`."""
-    from .found import used_folders
+    """Add the commands and the skills of folders: `/folder:command`."""
+    from .found import hook_programs, used_folders
 
-    folders = [folder for folder in used_folders(context) if folder.commands]
+    skills = _is_active(context, "skills")
+    folders = [folder for folder in used_folders(context) if folder.commands or (skills and folder.skills)]
     if not folders:
         return []
     from .slash import commands_of
 
-    return list(commands_of(folders))
+    return list(commands_of(folders, skills=skills, programs=hook_programs(context)))
 
 
 @hookimpl

@@ -205,7 +205,7 @@ class HookPrograms:
             return ""
         if answer is None:
             return ""  # text for a person
-        self._tell_people(who, out)
+        self.tell_people(who, outcome)
         reason = clip(str(answer.get("reason") or "")) if answer.get("decision") == "block" else ""
         return "\n".join(f"{who}: {text}" for text in (reason, context_of(answer)) if text)
 
@@ -265,14 +265,16 @@ class HookPrograms:
             return Deny(f"{who} cannot run (exit code {code}): {clip(err)}; deep folders remove {seen.folder.name}")
         if code:
             self._logger.warning("%s: exit code %s: %s", who, code, visible(clip(err)))
-        self._tell_people(who, out)
+        self.tell_people(who, outcome)
         with suppress(ValueError):
             if context := context_of(answer_of(out) or {}):
                 said.append(f"{who}: {context}")
         return _verdict(out, who)
 
-    def _tell_people(self, who: str, out: str) -> None:
+    def tell_people(self, who: str, outcome: Outcome) -> None:
+        """Log what a hook says to people; an answer that cannot be read says nothing."""
         with suppress(ValueError):
+            out = "" if isinstance(outcome, str) or outcome[1].startswith('{"async"') else outcome[1]
             if said := told_to_people(answer_of(out) or {}):
                 self._logger.warning("%s: %s", who, visible(said))
 

@@ -181,8 +181,7 @@ class HooksAroundRuns(AbstractCapability[Any]):
             who = f"hook {event} of folder {folder.name}"
             try:
                 said.append(_said(who, hook, outcome))
-                if text := _to_people(outcome):
-                    self._context.logger.warning("%s: %s", who, visible(text))
+                self._programs.tell_people(who, outcome)
             except ValueError as error:
                 # A guard that cannot decide refuses, as before a call; another one costs only itself.
                 if event == "UserPromptSubmit":
@@ -191,9 +190,36 @@ class HooksAroundRuns(AbstractCapability[Any]):
         return said
 
 
-def _to_people(outcome: Outcome) -> str:
-    out = "" if isinstance(outcome, str) else outcome[1]
-    return "" if out.startswith('{"async"') else told_to_people(answer_of(out) or {})
+async def expanded(programs: HookPrograms, command: str, arguments: str, text: str) -> str:
+    """Return the message of a chat's command, with what hooks of `UserPromptExpansion` add to it.
+
+    Args:
+        programs: the hooks.
+        command: `folder:name`.
+        arguments: what the person typed behind it.
+        text: the message.
+
+    Raises:
+        ValueError: a hook blocks the command, or could not decide.
+    """
+    place = str(Path.cwd())
+    about = {"command_name": command, "command_args": arguments, "command_source": "plugin"}
+    typed = {"expansion_type": "slash_command", "prompt": f"/{command} {arguments}".rstrip()}
+    added: list[str] = []
+    for folder, hook in programs.around_runs("UserPromptExpansion"):
+        if not fits(hook.matcher, command) or hook.skill is not None:
+            continue
+        message = message_of(hook.event, "", place) | about | typed
+        who, outcome = (
+            f"hook {hook.event} of folder {folder.name}",
+            await run_hook(HookCall(folder, hook, message, place)),
+        )
+        said = _said(who, hook, outcome)
+        programs.tell_people(who, outcome)
+        if said.blocks:
+            raise ValueError(f"{who} blocks the command: {said.blocks}")
+        added.append(said.context)
+    return "\n\n".join(filter(None, [text, *added]))
 
 
 def _only_looks(ctx: RunContext[Any]) -> bool:

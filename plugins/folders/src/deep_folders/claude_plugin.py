@@ -74,7 +74,6 @@ EVENTS = get_args(HookEvent)
 NEVER_HAPPENS = {
     "PermissionRequest": "a person answers it, and no program",
     "Setup": "nothing here sets a project up",
-    "UserPromptExpansion": "a command here is a message, as others that UserPromptSubmit sees",
 }
 """Events of Claude Code that deep-folders knows and does not have."""
 ASKS: tuple[HookEvent, ...] = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "SubagentStop")

@@ -31,6 +31,7 @@ HookEvent = Literal[
     "PostToolUseFailure",
     "SessionStart",
     "SessionEnd",
+    "UserPromptExpansion",
     "UserPromptSubmit",
     "Stop",
     "SubagentStart",
