@@ -130,12 +130,17 @@ class HookPrograms:
         """Start a hook that runs beside the run, and decides nothing; return whether it is one."""
         if not seen.hook.background:
             return False
-        owner = ctx.run_id if seen.hook.wakes else None
-        tasks = self._aside.setdefault(owner or seen.message["session_id"], set())
+        owner = (ctx.run_id if seen.hook.wakes else None) or seen.message["session_id"]
         task = asyncio.create_task(self._run_beside(seen, ctx))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        self._aside.setdefault(owner, set()).add(task)
+        task.add_done_callback(partial(self._forget, owner))
         return True
+
+    def _forget(self, owner: str, task: asyncio.Task[bool]) -> None:
+        tasks = self._aside.get(owner, set())
+        tasks.discard(task)
+        if not tasks:
+            self._aside.pop(owner, None)
 
     async def settle(self, owner: str) -> bool:
         """Wait for what still runs beside a run or a session; return whether it has something for the model now.
