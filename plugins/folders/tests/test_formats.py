@@ -251,3 +251,10 @@ def test_a_hook_has_ten_minutes_or_what_the_folder_says_and_a_question_one(
     files = {"hooks/hooks.json": {"hooks": {"PreToolUse": [{"hooks": [hook, question]}]}}}
     [found, asked] = read(tmp_path / "p", files | {".claude-plugin/plugin.json": {"name": "p"}}).hooks
     assert (found.timeout, asked.timeout) == (seconds, 60)
+
+
+def test_a_command_of_another_shell_is_left_out_and_noted(tmp_path: Path) -> None:
+    hooks = [{"type": "command", "command": "true", "shell": shell} for shell in ("bash", "powershell")]
+    folder = read(tmp_path / "p", {"hooks/hooks.json": {"hooks": {"Stop": [{"hooks": hooks}]}}})
+    assert len(folder.hooks) == 1
+    assert [note.what for note in folder.notes] == ["hooks/hooks.json: Stop: shell powershell"]

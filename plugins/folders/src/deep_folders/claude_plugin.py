@@ -425,6 +425,9 @@ class _Reader:
             if kind != "command" and not (kind == "prompt" and event in ASKS):
                 self._note("unsupported", f"{where}: type {kind}", "only programs are, and some questions")
                 continue
+            if entry.get("shell") not in (None, "bash"):
+                self._note("unsupported", f"{where}: shell {text_of(entry['shell'])}", "commands are bash's")
+                continue
             text = entry.get(kind)
             if not isinstance(text, str) or not text.strip():
                 self._note("invalid", where, f"a hook without a {kind}")
