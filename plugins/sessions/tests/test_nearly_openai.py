@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from deep_sessions import AgentDeps, DeepAgent
 from deep_sessions.requests.ends import end_of_error
 from deep_sessions.requests.nearly import error_of
 from deep_sessions.requests.nearly_openai import ChatRepair, as_chunks, repaired
@@ -21,6 +22,8 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic_ai import Agent, AgentRunResultEvent, Tool
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
 from deep_core import Kernel, create_default_deps
 from plugins.sessions.tests.dialects import (
@@ -291,6 +294,8 @@ async def test_a_recorded_error_is_shown(program: str, streamed: bool) -> None:
         ({"object": "error", "message": "bad grammar", "code": 422}, 422, "bad grammar"),
         ({"detail": "no such model"}, 400, "no such model"),
         ({"error": {"message": "Loading model", "code": 503}}, 503, "Loading model"),
+        ({"choices": [{"index": 0, "finish_reason": "error", "message": {"content": "hm"}}]}, 500, "with an error"),
+        ({"choices": [{"index": 0, "error": {"code": 502, "message": "upstream is gone"}}]}, 502, "upstream is gone"),
     ],
 )
 async def test_an_error_with_status_200_is_an_error_and_is_shown(
@@ -303,6 +308,20 @@ async def test_an_error_with_status_200_is_an_error_and_is_shown(
             await ran(model, streamed)
             # type: ignore[typeddict-unknown-key]
     assert caught.value.status_code == status
+
+
+async def test_an_applications_own_model_is_repaired_in_its_agent() -> None:
+    made: list[str] = []
+
+    def ping(text: str) -> str:
+        made.append(text)
+        return "ok"
+
+    with serving(answering(DIALECTS["vllm"], QUIRKS["arguments are an object"])) as url:
+        model = OpenAIChatModel("m", provider=OpenAIProvider(base_url=url, api_key="none"))
+        agent = await DeepAgent.create(deps=AgentDeps(model=model), tools=[ping])
+        result = await agent.run("go")
+    assert (made, result.message) == (["a"], "done")
 
 
 @either

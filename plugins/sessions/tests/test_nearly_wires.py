@@ -587,6 +587,36 @@ async def test_a_failed_response_is_shown(streamed: bool) -> None:
         await ran(model_at("responses", url), streamed)
 
 
+ENDED: Mapping[str, tuple[Body, list[Body]]] = {
+    "messages": (message_of(SAYS, stop_reason="error"), [start_of(), *block_of(0, SAYS), *end_of("error")]),
+    "responses": (
+        response_of(HM, status="failed", error=None),
+        [
+            created(),
+            *spoken(0, "hm"),
+            {"type": "response.failed", "response": response_of(status="failed", error=None)},
+        ],
+    ),
+}
+
+
+@either
+@pytest.mark.parametrize("wire", WIRES)
+async def test_an_answer_that_says_that_it_failed_is_no_answer(wire: str, streamed: bool) -> None:
+    whole, events = ENDED[wire]
+    said = Answer(sse(events) if streamed else whole)
+    with serving(lambda _, __: said) as url, pytest.raises(ModelAPIError, match="ended its answer with an error"):
+        await ran(model_at(wire, url), streamed)
+
+
+async def test_an_answer_that_is_incomplete_without_a_reason_is_not_done() -> None:
+    said = response_of(HM, status="incomplete", incomplete_details=None)
+    with serving(lambda _, __: Answer(said)) as url:
+        agent = await DeepAgent.create(deps=AgentDeps(model=unrepaired("responses", url)))
+        result = await agent.run("go")
+    assert (result.finish_reason, result.message) == ("incomplete", "hm")
+
+
 @either
 @pytest.mark.parametrize("body", [{"id": "x", "object": "thing"}, {}], ids=["other", "empty"])
 @pytest.mark.parametrize("wire", WIRES)

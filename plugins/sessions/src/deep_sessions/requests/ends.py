@@ -56,6 +56,7 @@ _FINISHED: Mapping[str, EndKind] = {
 _RAW: Mapping[str, EndKind] = {
     **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length"),
     "model_context_window_exceeded": "length",
+    "incomplete": "incomplete",
     **dict.fromkeys(("content_filter", "safety", "refusal", "sensitive", "error_content_filter"), "filtered"),
 }
 """Reasons that compatible servers send and Pydantic AI does not know."""
@@ -120,10 +121,10 @@ def end_of_response(response: ModelResponse) -> End:
 
     Adapters without a finish reason, such as scripted models, count as `stop`.
     """
-    if response.state == "incomplete" and response.finish_reason is None:
-        return End(kind="incomplete", code="cut", words=INCOMPLETE)
     raw = str((response.provider_details or {}).get("finish_reason") or "").lower()
     kind = _FINISHED.get(response.finish_reason or "") or _RAW.get(raw)
+    if kind == "incomplete" or (response.state == "incomplete" and response.finish_reason is None):
+        return End(kind="incomplete", code="cut", words=INCOMPLETE)
     if kind == "length":
         return End(kind="length", code="length", words=CUT)
     if kind == "filtered":

@@ -46,6 +46,7 @@ FINISHED: Final[Mapping[str, str]] = {
 """Finish reasons that servers send -> Chat Completions'."""
 MOST: Final = 1e15
 """No answer has as many tokens."""
+ENDED: Final[Mapping[str, object]] = {"message": "the server ended its answer with an error", "code": 500}
 BUSY: Final = ("overloaded", "at capacity", "over capacity", "loading model", "try again later")
 STATUSES: Final[Mapping[str, int]] = {
     "authentication_error": 401,
@@ -137,6 +138,9 @@ def error_of(body: object, holds: str = "choices") -> tuple[int, Body] | None:
     if not error and "error" in (said.get("object"), said.get("type")):  # vLLM's older form, and that of Responses
         kind = said.get("type")
         error = {"message": said.get("message"), "code": said.get("code"), "type": None if kind == "error" else kind}
+    if not error:
+        choice = next((each for each in list_of_objects(said.get("choices")) if each.get("error")), {})
+        error = choice.get("error") or (ENDED if _ends_in_one(said) else None)
     if not error and holds not in said and (said.get("detail") or said.get("message")):
         error = said.get("detail") or said.get("message")
     if not error:
@@ -150,6 +154,13 @@ def error_of(body: object, holds: str = "choices") -> tuple[int, Body] | None:
     if status == 400 and any(word in text.lower() for word in BUSY):
         status = 503
     return status, {**inner, "message": text}
+
+
+def _ends_in_one(said: Body) -> bool:
+    """Whether an answer, or a piece of one, says that it ended with an error, and no more."""
+    reasons = [each.get("finish_reason") for each in list_of_objects(said.get("choices"))]
+    reasons += [said.get("stop_reason"), object_of(said.get("delta")).get("stop_reason")]
+    return "error" in reasons or (said.get("object") == "response" and said.get("status") == "failed")
 
 
 def without_misfits(body: Body, kind: type[BaseModel], *kept: str) -> Body:

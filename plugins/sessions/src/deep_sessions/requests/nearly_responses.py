@@ -262,7 +262,7 @@ class ResponsesRepair:
         made = _framed(said, self._model, [item for each in output if (item := items.made(each))], STATES[kind])
         if kind in ("response.completed", "response.failed"):
             made["status"] = STATES[kind]  # the event says it
-        if kind == "response.failed" and (error := error_of({"error": said.get("error") or event.get("error")}, "")):
+        if kind == "response.failed" and (error := error_of({**said, "object": "response", "status": "failed"})):
             made["error"] = {**error[1], "code": _code(*error)}
         begun, self._begun = self._begun, self._begun or kind == "response.created"
         return [] if begun and kind == "response.created" else [*out, {**event, "response": made}]
