@@ -101,7 +101,9 @@ class MockServer:
 def example(schema: Any, rng: random.Random, defs: Mapping[str, Any], depth: int = 0) -> Any:
     """Return a value that a tool's schema allows, drawn by chance."""
     while "$ref" in schema:
+        beside = schema.get("properties")
         schema = defs[schema["$ref"].rpartition("/")[2]]
+        schema = {"allOf": [schema, {"properties": beside, "required": [*beside]}]} if beside else schema
     if "enum" in schema:
         return rng.choice(schema["enum"])
     if "const" in schema:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
+import re
 import ssl
 from collections.abc import Mapping
 from functools import cache
@@ -30,6 +32,7 @@ MOST_REDIRECTS = 3
 ERROR_CHARS = 2_000
 """Of an answer that says what is wrong."""
 MEDIA_BYTES = 5_000_000
+_TEXTS = re.compile(r"^text/|json|xml|yaml|javascript")
 HEADERS = {"User-Agent": "deep-openapi", "Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity"}
 
 
@@ -204,10 +207,18 @@ def _media(answer: Answer) -> BinaryContent | str | None:
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind.startswith("image/") and "svg" not in kind and not answer.more and len(answer.body) <= MEDIA_BYTES:
         return BinaryContent(answer.body, media_type=kind)
-    if b"\0" in answer.body[:1_000]:
+    if b"\0" in answer.body[:1_000] or not (_TEXTS.search(kind) or _is_utf8(answer.body[:1_000])):
         size = f"{len(answer.body):,} bytes" + (" or more" if answer.more else "")
         return f"[left out: {clip(kind, 80) or 'binary data'} of {size}]"
     return None
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(data)  # which may end in a character
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _text(answer: Answer) -> str:

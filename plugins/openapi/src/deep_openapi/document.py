@@ -151,7 +151,25 @@ def _yaml(text: str) -> Any:
         raise ValueError(str(error)) from error
     if _length(found, {}) > max(1_000_000, LONGER * len(text)):
         raise ValueError("its aliases make it too large")
-    return found
+    return _merged(found, {})
+
+
+def _merged(value: Any, known: dict[int, Any]) -> Any:
+    """Put in what `<<` names, as YAML 1.1 did and documents still use. `_length` has counted what it brings."""
+    if not isinstance(value, dict | list):
+        return value
+    if id(parts := cast("dict[str, Any] | list[Any]", value)) not in known:
+        if isinstance(parts, list):
+            known[id(parts)] = [_merged(each, known) for each in parts]
+        else:
+            own = {key: _merged(each, known) for key, each in parts.items()}
+            given = own.get("<<")
+            others = cast("list[Any]", given) if isinstance(given, list) else [given]
+            if others and all(isinstance(each, dict) for each in others):
+                del own["<<"]
+                own = {key: each for other in (*reversed(others), own) for key, each in other.items()}
+            known[id(parts)] = own
+    return known[id(parts)]
 
 
 def _length(value: object, known: dict[int, float]) -> float:
@@ -175,7 +193,7 @@ def _loader() -> Any:
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     loader: Any = type("Loader", (base,), {"yaml_implicit_resolvers": {}})
-    # No merges, as in 1.2: in a chain of them each mapping is as large as all before it.
+    # `<<` is a key, as in 1.2: in a chain each mapping would be as large as all before it, before anything counts.
     loader.flatten_mapping = lambda self, node: None  # pyright: ignore[reportUnknownLambdaType]
     loader.add_implicit_resolver(
         "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), "tTfF"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple, cast
+from urllib.parse import urlsplit
 
 from .document import Document, Place
 from .problems import DocumentError
@@ -16,14 +17,20 @@ from .schemas import SCHEMA_CHARS, SchemaWriter, clip
 __all__ = ["Body", "Credential", "Listing", "Operation", "Parameter", "list_operations"]
 
 Where = Literal["path", "query", "header", "cookie"]
-METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
-READS = frozenset({"get", "head", "options", "trace"})
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+READS = frozenset({"get", "head", "options", "trace", "query"})
 MOST_OPERATIONS = 5_000
 NAME_CHARS = 64
 """What every provider takes as the name of a tool, and of a parameter."""
 DESCRIPTION_CHARS = 1_024
-# OpenAPI says that a parameter of these names has no effect.
-IGNORED_HEADERS = frozenset({"accept", "authorization", "content-type"})
+IGNORED_HEADERS = frozenset(
+    {
+        *("accept", "authorization", "content-type"),  # OpenAPI says that these have no effect
+        # These are the client's: a wrong one is no request, or one for another host.
+        *("host", "content-length", "content-encoding", "transfer-encoding", "accept-encoding"),
+        *("connection", "keep-alive", "expect", "te", "trailer", "upgrade"),
+    }
+)
 STYLES: Mapping[str, str] = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
 # Swagger 2.0's word -> style and explode of OpenAPI 3.
 COLLECTIONS: Mapping[str, tuple[str, bool]] = {
@@ -60,7 +67,7 @@ class Body(NamedTuple):
 
     Attributes:
         argument: what the model calls it.
-        media: its media type, as the document says it.
+        media: its media type; of a range such as `image/*`, what fits.
         files: the properties of a form that are files.
         encoding: of the properties of a form: name -> (media type, style, explode).
     """
@@ -97,6 +104,7 @@ class Operation:
         body: None without one.
         credential: where the credential goes; None if the operation takes none.
         tags: the standard tags.
+        servers: where it is, if not where the document's other operations are; with `{variables}`.
     """
 
     name: str
@@ -108,6 +116,14 @@ class Operation:
     body: Body | None
     credential: Credential | None
     tags: tuple[str, ...]
+    servers: tuple[str, ...] = ()
+
+    def is_at(self, base_url: str) -> bool:
+        """Whether calls below an address reach the operation."""
+        given = urlsplit(base_url)
+        patterns = [re.sub(r"\\\{.*?\\\}", "[^/]+", re.escape(each.rstrip("/"))) for each in self.servers]
+        places = (base_url.rstrip("/"), given.path.rstrip("/"))
+        return not patterns or any(re.fullmatch(pattern, place) for pattern in patterns for place in places)
 
     @property
     def chars(self) -> int:
@@ -126,7 +142,7 @@ def list_operations(document: Document) -> Listing:
     """Return the operations of a document. One that cannot be read costs itself.
 
     Raises:
-        DocumentError: it is no OpenAPI document.
+        DocumentError: it is no OpenAPI document, or has no operation that can be offered.
     """
     root = document.root
     version = str(root.get("openapi") or root.get("swagger") or "")
@@ -148,6 +164,10 @@ def list_operations(document: Document) -> Listing:
             left_out.append(f"{what}: it is nested too deeply")
         else:
             found[operation.name] = operation
+    if not found:
+        raise DocumentError(
+            f"none of its operations can be offered: {left_out[0]}" if left_out else "it has no operations"
+        )
     return Listing(tuple(found.values()), tuple(left_out))
 
 
@@ -156,6 +176,7 @@ class _Reader:
         self.place, self.root, self.old = document.place, document.root, old
         schemes: Any = _mapping(self.root.get("securityDefinitions" if old else "components"))
         self.schemes = schemes if old else _mapping(schemes.get("securitySchemes"))
+        self.servers = frozenset(_servers(self.root))
 
     def entries(self, left_out: list[str]) -> Iterator[tuple[str, str, Place, Place]]:
         for path, item in _mapping(self.root.get("paths")).items():
@@ -201,7 +222,11 @@ class _Reader:
             body=body,
             credential=self._credential(given),
             tags=tags_of(method),
+            servers=self._own_servers(_servers(given) or _servers(shared.value)),
         )
+
+    def _own_servers(self, own: tuple[str, ...]) -> tuple[str, ...]:
+        return own if self.servers and self.servers.isdisjoint(own) else ()
 
     def _arguments(
         self, writer: SchemaWriter, shared: Place, place: Place
@@ -215,7 +240,8 @@ class _Reader:
             if where[0] == "body":
                 properties["body"] = writer.write(given._replace(value=given.value.get("schema", {})))
                 required += ["body"] if given.value.get("required") is True else []
-                body = Body("body", self._consumes(place, "application/json"))
+                media = self._consumes(place, "application/json")
+                body = Body("body", _sent(media, _kind(media)))
             elif where[0] == "formData":
                 form.append((given.value, given))
             elif where[0] in STYLES and not (where[0] == "header" and where[1].lower() in IGNORED_HEADERS):
@@ -274,6 +300,8 @@ class _Reader:
         value = _mapping(inner.value)
         schema = writer.write(inner._replace(value=value.get("schema", {})))
         kind = _kind(media)
+        if "*" in media and "contentEncoding" in _resolved(schema, writer.defs):
+            kind = "bytes"
         if kind not in ("json", "form", "multipart"):
             schema = {"type": "string", "description": f"The body as {clip(media, 80)}."}
             if kind == "bytes":
@@ -281,7 +309,7 @@ class _Reader:
         properties["body"] = schema
         required += ["body"] if part.value.get("required") is True else []
         files = _files(_resolved(schema, writer.defs), writer.defs)
-        return Body("body", media, files, _encoding(value.get("encoding")))
+        return Body("body", _sent(media, kind), files, _encoding(value.get("encoding")))
 
     def _old_form(
         self,
@@ -379,6 +407,15 @@ def _kind(media: str) -> str:
     return "text" if text else "bytes"
 
 
+def _sent(media: str, kind: str) -> str:
+    """What to send for a range of media types."""
+    if kind == "bytes":
+        return "application/octet-stream" if media.strip().startswith(("*", "application/*")) or not media else media
+    if "*" in media or not media:
+        return "text/plain" if kind == "text" else "application/json"
+    return media
+
+
 def _preference(media: str) -> int:
     return ("json", "form", "multipart", "text", "bytes").index(_kind(media))
 
@@ -391,14 +428,33 @@ def _resolved(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str
     return schema
 
 
+def _variants(schema: object, defs: Mapping[str, Any], seen: set[int]) -> Iterator[Mapping[str, Any]]:
+    """A schema, and all that it may be or is made of."""
+    found = _resolved(_mapping(schema), defs)
+    if id(found) in seen:
+        return
+    seen.add(id(found))
+    yield found
+    for key in ("allOf", "anyOf", "oneOf"):
+        for part in found.get(key, ()):
+            yield from _variants(part, defs, seen)
+
+
 def _files(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> frozenset[str]:
-    found: set[str] = set()
-    for name, given in _mapping(schema.get("properties")).items():
-        part = _resolved(_mapping(given), defs)
-        inner = _resolved(_mapping(part.get("items")), defs)
-        if "contentEncoding" in part or "contentEncoding" in inner:
-            found.add(name)
-    return frozenset(found)
+    return frozenset(
+        name
+        for each in _variants(schema, defs, set())
+        for name, given in _mapping(each.get("properties")).items()
+        if _is_file(given, defs)
+    )
+
+
+def _is_file(schema: object, defs: Mapping[str, Any]) -> bool:
+    """Whether a field is a file or a list of files; one that may be a text too is a text."""
+    variants = [*_variants(schema, defs, set())]
+    variants += [inner for each in variants for inner in _variants(each.get("items"), defs, set())]
+    texts = [each for each in variants if "string" in str(each.get("type"))]
+    return bool(texts) and all("contentEncoding" in each for each in texts)
 
 
 def _encoding(given: object) -> dict[str, tuple[str, str, bool]]:
@@ -412,6 +468,12 @@ def _encoding(given: object) -> dict[str, tuple[str, str, bool]]:
         )
         found[str(name)] = (media, style, explode is True)
     return found
+
+
+def _servers(owner: Mapping[str, Any]) -> tuple[str, ...]:
+    given = owner.get("servers")
+    urls = [_mapping(each).get("url") for each in cast("list[Any]", given)] if isinstance(given, list) else []
+    return tuple(each for each in urls if isinstance(each, str) and each)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -15,6 +15,13 @@ from .problems import CallError
 __all__ = ["Built", "build_request"]
 
 _DELIMITERS = {"spaceDelimited": "%20", "pipeDelimited": "%7C", "tabDelimited": "%09"}
+_BEGINNINGS = {
+    b"\x89PNG": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+    b"ID3": "audio/mpeg",
+}
 _RESERVED = ":/?[]@!$'()*,;"
 Pairs = list[tuple[str, str]]
 Files = list[tuple[str, tuple[str | None, bytes, str | None]]]
@@ -44,7 +51,8 @@ def build_request(
     Raises:
         CallError: an argument cannot be sent.
     """
-    path, query, headers, cookies = operation.path, list[str](), dict[str, str](), list[str]()
+    # Documents name operations of one path by a fragment, or by a query.
+    path, query, headers, cookies = operation.path.partition("#")[0], list[str](), dict[str, str](), list[str]()
     for parameter in operation.parameters:
         value = args.get(parameter.argument)
         if value is None:
@@ -66,10 +74,17 @@ def build_request(
     if operation.body is not None and (body := args.get(operation.body.argument)) is not None:
         content, files = _body(operation.body, body)
         if files is None:
-            media = operation.body.media
-            headers["Content-Type"] = "application/json" if "*" in media or not media else media
+            headers["Content-Type"] = _media_type(operation.body.media, content or b"")
     url = base_url.rstrip("/") + path
-    return Built(f"{url}?{'&'.join(query)}" if query else url, headers, content, files)
+    return Built(url + ("&" if "?" in path else "?") + "&".join(query) if query else url, headers, content, files)
+
+
+def _media_type(media: str, content: bytes) -> str:
+    """The type in a range such as `image/*` by which the bytes begin."""
+    if not media.endswith("/*"):
+        return media
+    begun = (kind for begin, kind in _BEGINNINGS.items() if content.startswith(begin) and kind.startswith(media[:-1]))
+    return next(begun, "application/octet-stream")
 
 
 def _add(credential: Credential, secret: str, query: list[str], headers: dict[str, str], cookies: list[str]) -> None:
@@ -182,7 +197,7 @@ def _body(body: Body, value: Any) -> tuple[bytes | None, Files | None]:
     if plain.startswith("multipart/") and isinstance(value, Mapping):
         items = cast("Mapping[str, Any]", value).items()
         return None, [part for key, each in items for part in _parts(body, key, each)]
-    if not isinstance(value, str) or plain in ("", "*/*") or plain.endswith("json"):
+    if not isinstance(value, str) or plain.endswith("json"):
         return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"), None
     if plain.startswith("text/") or plain.endswith(("xml", "yaml", "ndjson", "graphql")):
         return value.encode("utf-8", "replace"), None

@@ -22,6 +22,7 @@ from deep_core.plugin_api import RESERVED_TOOL_NAMES
 
 from .apis import PLUGIN, Api, is_address, report
 from .problems import CallError, DocumentError
+from .schemas import clip
 
 if TYPE_CHECKING:
     from deep_core import AgentContext, StateSlot
@@ -145,7 +146,14 @@ class OpenapiToolset(AbstractToolset[Any]):
         return out
 
     def _chosen(self, api: Api, listing: Listing) -> list[tuple[ToolFacts, Operation]]:
-        known = [(_facts(api, operation), operation) for operation in listing.operations]
+        known: list[tuple[ToolFacts, Operation]] = []
+        for operation in listing.operations:
+            if operation.is_at(api.settings.base_url):
+                known.append((_facts(api, operation), operation))
+            else:
+                where, at = f"{operation.method} {operation.path}", clip(operation.servers[0], 200)
+                why = f"it is at {at}, so it needs a service of its own"
+                self._context.logger.info("service %s: left out %s: %s", api.name, where, why)
         if api.offered is None:
             return known
         found = [each for each in known if api.offered.matches(each[0])]
