@@ -11,6 +11,7 @@ from deep_sessions import OwnAgent, load_agent
 from pydantic_ai import Agent
 
 from deep_core import ConfigError, Kernel, create_default_deps
+from deep_core.plugin_api import read_agent_config
 from tests.stubs import Call, Script, function_model
 
 pytestmark = pytest.mark.anyio
@@ -82,8 +83,10 @@ async def test_yaml_and_json_are_one_agent(name: str, tmp_path: Path) -> None:
         ({"deep": {"agent": {"tool_filtr": "x"}}}, "agent.tool_filtr: unknown key"),
         ({"deep": {"plugins": {"backends": {"options": {"dir": 1}}}}}, "plugins.backends.options.dir: unknown option"),
         ({"deep": {}, "deps_schema": {"type": "object"}}, "deps_schema: a deep agent's deps are its session"),
-        ({"capabilities": ["Nosuch"]}, "Nosuch"),
+        ({"capabilities": ["Thinkin"]}, "capabilities: Pydantic AI has no 'Thinkin'. Did you mean 'Thinking'?"),
         ({"deep": {}, "capabilities": ["Nosuch"]}, "Nosuch"),
+        ({"model": "openai:a", "deep": {"agent": {"model": "openai:b"}}}, "the model is named twice"),
+        ({"model": "openai:a", "deep": {"agent": {"model": {"model": "b"}}}}, "the model is named twice"),
         ([1], "it must be a table of keys"),
         ("{", "line 1 column 2"),
     ],
@@ -93,6 +96,41 @@ async def test_a_wrong_file_is_one_error_with_its_name_and_key(data: object, wor
         await agent_in(tmp_path, data)
     assert str(error.value).startswith("--agent agent.json: ")
     assert words in str(error.value)
+
+
+BOMB = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}' if n else 'x'] * 9)}]" for n in range(9))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("agent.yaml", "deep:\n  agent: {tool_filter: read}\n  agent: {}", "line 2: the key 'agent' stands twice"),
+        ("agent.yaml", "model: a\nmodel: b", "line 1: the key 'model' stands twice in one table"),
+        ("agent.json", '{"deep": {"agent": {}, "agent": {}}}', "the key 'agent' stands twice in one table"),
+        ("agent.yaml", "deep: {agent: {interrupt_on: {on: true}}}", "the key on is no text; write it in quotes"),
+        ("agent.yaml", "deep: {plugins: {1: {}}}", "the key 1 is no text; write it in quotes"),
+        ("agent.yaml", BOMB, "it has more than 100,000 values"),
+        ("agent.yaml", "metadata: &x {x: [*x]}", "it has more than 100,000 values"),
+        ("agent.yaml", "metadata: " + "[" * 5_000, "it is nested too deeply"),
+        ("agent.json", '{"metadata":' * 50_000, "it is nested too deeply"),
+        ("agent.json", '{"model_settings": {"temperature": NaN}}', "NaN is no JSON"),
+        ("agent.yaml", "model: !!python/object/apply:os.system [id]", "could not determine a constructor"),
+        ("agent.yaml", "a: 1\n---\na: 2", "expected a single document"),
+    ],
+)
+async def test_an_odd_file_is_one_line(name: str, text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        await agent_in(tmp_path, text, name)
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+async def test_a_byte_order_mark_and_merges_are_read(tmp_path: Path) -> None:
+    text = "\ufeffmodel: openai:a\ndeep: {agent: {interrupt_on: {<<: &ask {ls: yes}, ls: no}}}"
+    own = await agent_in(tmp_path, text, "agent.yaml")
+    assert own.model == "openai:a"
+    assert isinstance(own.kernel, Kernel)
+    assert read_agent_config(own.kernel.config).interrupt_on == {"ls": False}
 
 
 async def test_a_missing_file_and_broken_yaml_are_errors_too(tmp_path: Path) -> None:

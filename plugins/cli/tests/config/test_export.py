@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deep_cli.config.exporting import agent_document
+from deep_cli.config.exporting import agent_document, as_text
 from deep_sessions import config_digest, load_agent
 
 from deep_core import Kernel
@@ -34,6 +34,17 @@ options = { read_lines = 7 }
 [plugins.mcp.options.servers.notes]
 command = "notes"
 env = { PASSWORD = "hunter2hunter2", PLACE = "${PLACE}" }
+"""
+
+ODD = """
+agent.model = "openai:gpt-x"
+
+[plugins.acme.options]
+since = 2026-01-02
+at = [10:00:00]
+most = inf
+auth_env = "ACME_TOKEN"
+password_env = "hunter2"
 """
 
 
@@ -84,6 +95,30 @@ async def test_the_digest_is_the_same(tmp_path: Path) -> None:
     own = await load_agent("agent.json", str(tmp_path))
     assert own.kernel is not None
     assert config_digest(read_agent_config(own.kernel.config)) == before
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("as_json", [True, False])
+async def test_exported_again_the_file_is_the_same(as_json: bool, tmp_path: Path) -> None:
+    file, agent = tmp_path / "deep.toml", tmp_path / ("agent.json" if as_json else "agent.yaml")
+    file.write_text(TOML.replace(', PASSWORD = "hunter2hunter2"', ""), encoding="utf-8")
+    with Kernel(config=file) as kernel:
+        agent.write_text(as_text(agent_document(kernel)[0], as_json=as_json), encoding="utf-8")
+    own = await load_agent(agent.name, str(tmp_path))
+    assert isinstance(own.kernel, Kernel)
+    assert as_text(agent_document(own.kernel)[0], as_json=as_json) == agent.read_text("utf-8")
+
+
+@pytest.mark.filterwarnings("ignore::deep_core.PluginWarning")
+def test_what_json_lacks_becomes_text_or_is_named_and_names_of_variables_stay(tmp_path: Path) -> None:
+    (file := tmp_path / "deep.toml").write_text(ODD, encoding="utf-8")
+    with Kernel(config=file) as kernel:
+        document, left_out = agent_document(kernel)
+    options = {"since": "2026-01-02", "at": ["10:00:00"], "auth_env": "ACME_TOKEN"}
+    assert document["deep"]["plugins"]["acme"] == {"options": options}
+    assert "agent" not in document["deep"]  # its model is at the top
+    assert left_out == ["plugins.acme.options.most", "plugins.acme.options.password_env"]
+    assert json.loads(as_text(document, as_json=True)) == document
 
 
 @pytest.mark.slow

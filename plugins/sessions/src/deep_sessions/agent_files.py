@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import ValidationError
 from pydantic_ai import Agent, StructuredDict
-from pydantic_ai.agent.spec import AgentSpec, load_capability_from_nested_spec
+from pydantic_ai.agent.spec import AgentSpec, get_capability_registry, load_capability_from_nested_spec
 from pydantic_ai.exceptions import UserError
 
 from deep_core import ConfigError, Kernel, MissingExtra
@@ -23,6 +24,8 @@ DEEP = "deep"
 """The key beside those of `AgentSpec`: what a `deep.toml` has."""
 BACKEND = "local"
 """Where such an agent works if its file names no backend."""
+MOST_VALUES = 100_000
+"""In a file, those of an alias each time: no billion laughs."""
 _KEYS = ("$schema", *(name for name in AgentSpec.model_fields if name != "json_schema_path"))
 
 
@@ -50,6 +53,9 @@ def agent_of_file(name: str, folder: str) -> Agent[Any, Any]:
     deep = data.pop(DEEP, None)
     try:
         spec = AgentSpec.from_dict(data)
+        known = get_capability_registry()
+        if missing := [each.name for each in spec.capabilities if each.name not in known]:
+            raise ConfigError(f"capabilities: Pydantic AI has no {missing[0]!r}.{suggest(missing[0], known)}")
         if deep is None:
             return Agent.from_spec(spec, defer_model_check=True)
         return _deep_agent(spec, deep)
@@ -95,23 +101,61 @@ def _with_model(deep: dict[str, Any], model: str | None) -> dict[str, Any]:
     beside = cast("dict[str, Any]", agent).get("model")
     provider, colon, name = model.partition(":")
     own = {"provider": provider, "model": name} if colon else {"model": provider}
+    if isinstance(beside, str) or (isinstance(beside, dict) and own.keys() & beside.keys()):
+        raise ConfigError("the model is named twice: in model, and in deep.agent.model")
     return {**deep, "agent": {**agent, "model": {**(beside if isinstance(beside, dict) else {}), **own}}}
 
 
 def _read(where: str, path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(f"{where}: there is no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{where}: {describe_error(error)}") from None
+    except OSError as error:
+        raise ConfigError(f"{where}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{where}: it is no text in UTF-8") from None
     try:
-        found: object = json.loads(text) if path.suffix == ".json" else _yaml(text)
+        found = _json(text) if path.suffix == ".json" else _yaml(text)
+        _check_size(found)
     except ValueError as error:
-        raise ConfigError(f"{where}: {error}") from None
+        raise ConfigError(f"{where}: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ConfigError(f"{where}: it is nested too deeply") from None
     if not isinstance(found, dict):
         raise ConfigError(f"{where}: it must be a table of keys")
     return {**cast("dict[str, Any]", found)}
+
+
+def _check_size(found: object) -> None:
+    left: list[object] = [found]
+    for _ in range(MOST_VALUES):
+        if not left:
+            return
+        value = left.pop()
+        if isinstance(value, dict):
+            left += cast("dict[str, object]", value).values()
+        elif isinstance(value, list):
+            left += cast("list[object]", value)
+    raise ValueError(f"it has more than {MOST_VALUES:,} values")
+
+
+def _json(text: str) -> object:
+    def table(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        _check_names([name for name, _ in pairs])
+        return dict(pairs)
+
+    def constant(name: str) -> None:
+        raise ValueError(f"{name} is no JSON")
+
+    return json.loads(text, object_pairs_hook=table, parse_constant=constant)
+
+
+def _check_names(names: list[str], where: str = "") -> None:
+    # Readers take the last of two, and what the first one said of the policy is gone.
+    twice = [name for number, name in enumerate(names) if name in names[:number]]
+    if twice:
+        raise ValueError(f"{where}the key {twice[0]!r} stands twice in one table")
 
 
 def _yaml(text: str) -> object:
@@ -120,6 +164,22 @@ def _yaml(text: str) -> object:
     except ImportError:
         raise MissingExtra("sessions[yaml]") from None
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader=_loader())  # noqa: S506 - a safe loader that takes less
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
+
+
+@cache
+def _loader() -> Any:
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            where = f"line {node.start_mark.line + 1}: "
+            _check_names([key.value for key, _ in node.value if isinstance(key.value, str)], where)
+            for key, _ in node.value:
+                if not key.tag.endswith((":str", ":merge")):  # `on`, `no`, `1`
+                    raise ValueError(f"{where}the key {key.value} is no text; write it in quotes")
+            return super().construct_mapping(node, deep)
+
+    return Loader

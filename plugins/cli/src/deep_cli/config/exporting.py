@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import date, time
+from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
 from deep_core.plugin_api import agent_values, read_agent_config, restricted_layers
@@ -25,7 +27,8 @@ def agent_document(kernel: Kernel) -> tuple[dict[str, Any], list[str]]:
     agent, _ = agent_values(config)
     model = read_agent_config(config).model.id
     if model is not None:  # Pydantic AI reads it too, at the top
-        agent["model"] = {key: value for key, value in agent["model"].items() if key not in ("provider", "model")}
+        beside = {key: value for key, value in agent.pop("model").items() if key not in ("provider", "model")}
+        agent |= {"model": beside} if beside else {}
     plugins: dict[str, Any] = {
         name: [entry for entry, _ in entries]
         for name in ("allow", "disable", "require")
@@ -49,13 +52,30 @@ def _without_secrets(key: str, table: Mapping[str, Any], left_out: list[str]) ->
     kept: dict[str, Any] = {}
     shown = cast("dict[str, Any]", mask(key, table))
     for name, value in table.items():
-        if shown[name] == value:
-            kept[name] = value
-        elif isinstance(value, dict):
-            kept[name] = _without_secrets(f"{key}.{name}", cast("dict[str, Any]", value), left_out)
+        if isinstance(value, dict) and value:
+            if inner := _without_secrets(f"{key}.{name}", cast("dict[str, Any]", value), left_out):
+                kept[name] = inner
+        elif shown[name] == value and _is_finite(value):
+            kept[name] = _plain(value)
         else:
             left_out.append(f"{key}.{name}")
-    return {name: value for name, value in kept.items() if value != {}}
+    return kept
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has: TOML's dates and times become text, which options of these types read."""
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in cast("dict[str, Any]", value).items()}
+    return [_plain(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
+def _is_finite(value: Any) -> bool:
+    parts = cast("dict[str, Any]", value).values() if isinstance(value, dict) else value
+    if isinstance(value, dict | list):
+        return all(map(_is_finite, cast("list[Any]", parts)))
+    return not isinstance(value, float) or isfinite(value)
 
 
 def as_text(document: Mapping[str, Any], *, as_json: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -98,6 +99,8 @@ def _source(key: str, sources: Mapping[str, str]) -> str:
 def mask(key: str, value: Any) -> Any:
     """Mask secrets in a value: those with a secret's name, and those in the environment."""
     if isinstance(value, str):
+        if key.endswith("_env") and (value in os.environ or re.fullmatch(r"[A-Z_][A-Z0-9_]*", value)):
+            return value  # the name of a variable, which has the secret
         return MASK if value and looks_secret(key) else redact(value)
     if isinstance(value, dict):
         if key.rpartition(".")[2] in ("env", "headers"):  # of a server: whatever their names, they may be secrets
