@@ -163,8 +163,9 @@ def llm_model(model_id: str) -> LlmModel:
     other: dict[str, Any] = {}
 
     def register(model: Any, async_model: Any = None, aliases: Sequence[str] | None = None) -> None:
-        models[model.model_id] = (model, False) if async_model is None else (async_model, True)
-        other.update(dict.fromkeys(aliases or (), model.model_id))
+        chosen = model if async_model is None else async_model
+        models[chosen.model_id] = (chosen, async_model is not None)
+        other.update(dict.fromkeys(aliases or (), chosen.model_id))
 
     hook = getattr(plugin, "register_models", None)
     try:

@@ -179,11 +179,23 @@ def test_what_is_there_already_is_said_to_be_and_upgraded_when_asked(shop: Shop)
     assert "Installed acme-sun 1.1" in shop("install", "-U", "acme-sun", env=OFF).ok().out
     assert [entry["version"] for entry in shop.recorded] == ["1.1"]
 
-    shop.offer(plugin("sun", version="1.2", text="1 / 0"))
-    broken = shop("install", "-U", "acme-sun")
-    assert broken.code == 1
-    assert "To go back to what was there: deep plugins install acme-sun==1.1\n" in broken.out
-    shop("install", "acme-sun==1.1", env=OFF).ok()
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["name", "path"])
+@pytest.mark.parametrize("broken", ["fails", "has none"])
+def test_the_way_back_from_a_broken_version_works_as_printed(by: str, broken: str, shop: Shop) -> None:
+    (wheel,) = shop.offer(SUN)
+    if by == "path":
+        (kept := shop.deep.work / "kept wheels").mkdir()
+        wheel = wheel.rename(kept / wheel.name)
+    shop("install", "acme-sun" if by == "name" else wheel).ok()
+    newer = Distribution("acme-sun", version="1.2", files={"acme_sun.py": ""})
+    shop.offer(plugin("sun", version="1.2", text="1 / 0") if broken == "fails" else newer)
+    upgraded = shop("install", "-U", "acme-sun")
+    assert upgraded.code == 1
+    assert ("is failed" if broken == "fails" else "It has no plugin") in upgraded.out
+    way = upgraded.out.partition("To go back to what was there: deep plugins ")[2].splitlines()[0]
+    assert "plugin sun 1.0 (acme-sun) is active" in shop(*shlex.split(way)).ok().out
     assert shop.statuses == {**OURS, "sun": "active"}
 
 

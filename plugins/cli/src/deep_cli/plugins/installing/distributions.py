@@ -8,13 +8,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from deep_core.plugin_api import canonical, site_directories
 
 from .spec import InstallSpec
 
-__all__ = ["Dist", "dependents", "distributions", "names_of", "requirements_of"]
+__all__ = ["Dist", "again", "dependents", "distributions", "names_of", "requirements_of"]
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,30 @@ def names_of(spec: InstallSpec, after: Mapping[str, Dist], before: Mapping[str, 
     return [name for name in same if before.get(name) != after[name]] or same
 
 
+def again(name: str, dist: Dist) -> list[str]:
+    """Return the arguments of `deep plugins install` that install a distribution as it is now."""
+    data = _direct_url(dist)
+    address, commit = _address(dist), data.get("vcs_info", {}).get("commit_id")
+    if not address:
+        return [f"{name}=={dist.version}"]
+    if commit:
+        return [f"{data['vcs_info'].get('vcs', 'git')}+{address}@{commit}"]
+    parts = urlsplit(address)
+    place = url2pathname(parts.path) if parts.scheme == "file" else address
+    return ["-e", place] if data.get("dir_info", {}).get("editable") else [place]
+
+
 def _address(dist: Dist) -> str:
-    """The url of `direct_url.json` (PEP 610), which has neither a password nor the name of the version control."""
+    return str(_direct_url(dist).get("url", ""))
+
+
+def _direct_url(dist: Dist) -> dict[str, Any]:
+    """`direct_url.json` (PEP 610), whose url has neither a password nor the name of the version control."""
     try:
         data: Any = json.loads(Path(dist.path, "direct_url.json").read_text(encoding="utf-8"))
-        return str(data["url"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
 
 
 def _plain(address: str) -> str:

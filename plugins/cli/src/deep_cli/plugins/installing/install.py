@@ -16,7 +16,7 @@ from deep_core.plugin_api import Candidate, canonical, scan
 from ...failure import USAGE, Failure
 from ...terminal.screen import redact
 from ..advice import rewrite_advice
-from .distributions import Dist, dependents, distributions, names_of, requirements_of
+from .distributions import Dist, again, dependents, distributions, names_of, requirements_of
 from .receipts import add_to_receipt, remove_from_receipt
 from .records import Entry, file, forget, read, record
 from .spec import InstallSpec, parse
@@ -65,6 +65,8 @@ def install(names: Sequence[str], editables: Sequence[str] = (), *, upgrade: boo
 
 def _install(target: Target, specs: Sequence[InstallSpec], upgrade: bool) -> Iterator[ResultLine]:
     before = distributions()
+    # Where each came from is gone once it is replaced.
+    back = {name: again(name, before[name]) for name in _with_plugins() if name in before}
     with _folder() as folder:
         for step in install_steps(target, specs, Path(folder), upgrade=upgrade):
             if run(step) != 0:
@@ -72,7 +74,7 @@ def _install(target: Target, specs: Sequence[InstallSpec], upgrade: bool) -> Ite
     after = distributions()
     new = {name for name, dist in after.items() if before.get(name) != dist}
     commands = {c.record.name: canonical(c.record.distribution or "") for c in scan(group="deep.commands")}
-    plugins = {canonical(c.record.distribution or "") for c in scan()}
+    plugins = _with_plugins()
     entries: list[Entry] = []
     lines: list[ResultLine] = []
     looked_at = set(new)
@@ -89,7 +91,7 @@ def _install(target: Target, specs: Sequence[InstallSpec], upgrade: bool) -> Ite
         if brought.isdisjoint({*plugins, *commands.values()}):
             out = typed(target, "uninstall", installed[:1])
             # Extras of a distribution that was there are no misspelled plugin.
-            has_been = not before.keys().isdisjoint(installed)
+            has_been = not before.keys().isdisjoint(installed) and back.keys().isdisjoint(installed)
             lines.append(ResultLine(f"  It has no plugin: no entry point 'deep'. To uninstall it: {out}", ok=has_been))
             continue
         entries += [Entry(str(target.prefix), name, one.text, one.editable, after[name].version) for name in installed]
@@ -100,16 +102,16 @@ def _install(target: Target, specs: Sequence[InstallSpec], upgrade: bool) -> Ite
     yield from lines
     loaded = list(_statuses([c for c in scan() if canonical(c.record.distribution or "") in looked_at]))
     yield from loaded
-    if not all(line.ok for line in loaded):
-        yield from _way_back(before, after, plugins)
+    if not all(line.ok for line in (*lines, *loaded)):
+        # If plugins were replaced and one does not load.
+        replaced = [name for name in sorted(back) if name in after and after[name].version != before[name].version]
+        if was := [word for name in replaced for word in back[name]]:
+            yield ResultLine(f"  To go back to what was there: deep plugins install {redact(shlex.join(was))}")
 
 
-def _way_back(before: Mapping[str, Dist], after: Mapping[str, Dist], plugins: set[str]) -> Iterator[ResultLine]:
-    """Say how to get the versions that were there, if plugins were replaced and one does not load."""
-    was = [f"{name}=={before[name].version}" for name in sorted(plugins) if name in before and name in after]
-    was = [text for text in was if after[text.partition("==")[0]].version != text.partition("==")[2]]
-    if was:
-        yield ResultLine(f"  To go back to what was there: deep plugins install {' '.join(was)}")
+def _with_plugins() -> set[str]:
+    """The distributions that have plugins."""
+    return {canonical(c.record.distribution or "") for c in scan()}
 
 
 def _bundled(name: str, after: Mapping[str, Dist], plugins: set[str]) -> set[str]:
