@@ -117,11 +117,12 @@ def check(target: str, given: Sequence[str], find_links: Sequence[str], seconds:
             raise Failure(f"no environment could be made: {made.last}", FAILED)
         ready = environment.install([*TOOLS, *versions.values()], find_links)
         if ready.code:
-            raise Failure(f"pytest-deep could not be installed beside it: {ready.last}", FAILED)
+            wanted_versions = ", ".join([*TOOLS, *versions.values()])
+            raise Failure(f"{wanted_versions} cannot be installed together: {ready.conflict}", FAILED)
         before = _installed(environment)
         done = environment.install([wanted, *versions.values()], find_links)
         if done.code:
-            return Row(name, problem=f"it cannot be installed: {done.last}", checked=checked)
+            return Row(name, problem=f"it cannot be installed: {done.conflict}", checked=checked)
         row = _row(environment, name, path, before, find_links)
         return replace(row, checked=checked)
 
@@ -203,7 +204,7 @@ def _suite(environment: Environment, path: Path, find_links: Sequence[str]) -> T
     if needs := _needs_of_tests(path):  # not before: the plugin must do without them
         done = environment.install(needs, find_links)
         if done.code:
-            return Tests(problems=(f"what its tests need cannot be installed: {done.last}",))
+            return Tests(problems=(f"what its tests need cannot be installed: {done.conflict}",))
     copy = environment.folder / "suite"
     shutil.copytree(path, copy, ignore=shutil.ignore_patterns("src", ".*", "build", "dist", "__pycache__"))
     return _pytest(environment, copy, "tests")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -39,6 +40,14 @@ class Ran:
         """The last line that it said, for people."""
         lines = [line.strip() for line in f"{self.out}\n{self.err}".splitlines() if line.strip()]
         return lines[-1][:500] if lines else f"it ended with {self.code}"
+
+    @property
+    def conflict(self) -> str:
+        """Why an installer could not choose versions, in its words; its last line if it does not say."""
+        # uv's reason stands after its word or an arrow, pip's before advice; hints follow.
+        begins, ends = r"(?:cause:|╰─▶|ERROR: (?=Cannot install))", r"(?:\n\s*\n|\n\s*(?:ERROR|hint):|\Z)"
+        found = re.search(f"{begins}(.*?){ends}", self.err, re.S)
+        return " ".join(found[1].split())[:500] if found else self.last
 
 
 def versions_of(given: Sequence[str]) -> dict[str, str]:
