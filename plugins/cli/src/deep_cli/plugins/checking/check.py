@@ -236,4 +236,5 @@ def _pytest(environment: Environment, folder: Path, tests: str) -> Tests:
 
 def _why(case: ElementTree.Element) -> str:
     bad = next(each for kind in ("failure", "error") if (each := case.find(kind)) is not None)
-    return f"{case.get('name')}: {(bad.get('message') or 'failed').strip().splitlines()[0][:300]}"
+    # The suite of pytest-deep names the plugin first, then what is wrong with it.
+    return f"{case.get('name')}: {' '.join((bad.get('message') or 'failed').split())[:400]}"

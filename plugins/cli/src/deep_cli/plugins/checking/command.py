@@ -63,7 +63,7 @@ def _say(row: Row) -> None:
 def _say_tests(what: str, tests: Tests) -> None:
     say(f"  {what}: {tests.passed} passed, {tests.failed} failed, {tests.skipped} skipped")
     for problem in tests.problems:
-        say(f"    {one_line(problem, 300)}")
+        say(f"    {one_line(problem, 500)}")
 
 
 def build_site(rows: Path, out: Path, title: str) -> None:
