@@ -15,7 +15,9 @@ from typing import Any
 import anyio
 import pytest
 from deep_capabilities import named_capabilities
-from pydantic_ai.exceptions import UserError
+from pydantic import BaseModel
+from pydantic_ai import BinaryContent
+from pydantic_ai.exceptions import ModelAPIError, UserError
 
 from deep_core import Kernel, create_default_deps
 from tests.plugins_by_hand import pending, returns, run, scripted
@@ -113,7 +115,9 @@ TOOLS = '''
 import sys
 from typing import Annotated
 
-from langchain_core.tools import InjectedToolArg, InjectedToolCallId, ToolException, tool
+from langchain_core.tools import (
+    BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, ToolException, tool,
+)
 
 
 @tool
@@ -148,6 +152,36 @@ def stateful(port: str, state: Annotated[dict, InjectedToolArg]) -> str:
     return port
 
 
+@tool(response_format="content_and_artifact")
+def rows(port: str) -> tuple:
+    """Count the rows of a port."""
+    return f"2 rows of {port}", ["a", "b"]
+
+
+@tool
+def greet(port: str, user: Annotated[str, InjectedToolArg] = "nobody") -> str:
+    """Greet a port."""
+    return f"{user} greets {port}"
+
+
+class OnlyAsync(BaseTool):
+    name: str = "only_async"
+    description: str = "Runs in a loop alone."
+
+    def _run(self, port: str) -> str:
+        raise NotImplementedError
+
+    async def _arun(self, port: str) -> str:
+        return f"async {port}"
+
+
+only_async = OnlyAsync()
+SCHEMA = {"type": "object", "properties": {"port": {"type": "string"}}, "required": ["port"]}
+by_schema = StructuredTool.from_function(
+    func=lambda **given: str(given), name="by_schema", description="Has no model.", args_schema=SCHEMA
+)
+handled = StructuredTool.from_function(refuse.func, name="handled", description="Says it.", handle_tool_error=True)
+direct = StructuredTool.from_function(lambda port: port, name="direct", description="", return_direct=True)
 both = [tide, refuse]
 nothing = []
 '''
@@ -166,6 +200,27 @@ def test_tools_of_the_application_run_in_their_own_way(module: Any) -> None:
     assert bad[0] == "retried"
     assert "valid integer" in bad[1]
     assert refused == ("failed", "the port is closed")
+
+
+@hosts
+@pytest.mark.parametrize(
+    ("tool", "arguments", "result"),
+    [
+        ("rows", {}, ("success", "2 rows of Brest")),
+        ("greet", {}, ("success", "nobody greets Brest")),
+        ("greet", {"user": "root"}, ("retried", "greet has no argument 'user'")),
+        ("only_async", {}, ("success", "async Brest")),
+        ("by_schema", {}, ("success", "{'port': 'Brest'}")),
+        ("by_schema", {"tons": 1}, ("retried", "by_schema has no argument 'tons'")),
+        ("handled", {}, ("failed", "the port is closed")),
+        ("direct", {}, ("success", "Brest")),
+    ],
+)
+def test_a_tool_of_each_kind_gets_what_it_shows_and_no_more(
+    module: Any, tool: str, arguments: dict[str, Any], result: tuple[str, str]
+) -> None:
+    call = Call(tool, {"port": "Brest", **arguments}, id="1")
+    assert called({"use": f"{module(TOOLS)}:{tool}"}, call) == [result]
 
 
 @hosts
@@ -332,6 +387,93 @@ def test_a_model_of_llm_that_is_none_says_what_to_type(
     with pytest.raises(UserError) as error:
         run(kernel.create_agent(name), "hello", create_default_deps(kernel=kernel))
     assert told in f"{error.value} {caplog.text}"
+
+
+ACME = """
+import json
+
+import llm
+
+
+class Seeing(llm.Model):
+    model_id = "seeing"
+    attachment_types = {"image/png"}
+
+    def execute(self, prompt, stream, response, conversation=None):
+        yield json.dumps([each.type for each in prompt.attachments])
+
+
+class Typed(llm.Model):
+    model_id = "typed"
+    supports_schema = True
+
+    def execute(self, prompt, stream, response, conversation=None):
+        yield json.dumps({name: "Oslo" for name in prompt.schema["properties"]})
+
+
+class Prompted(llm.Model):
+    model_id = "prompted"
+
+    def execute(self, prompt, stream, response, conversation=None):
+        yield json.dumps({"city": "Oslo" if '"city"' in prompt.system else ""})
+
+
+class Pieces(llm.AsyncModel):
+    model_id = "pieces"
+
+    async def execute(self, prompt, stream, response, conversation=None):
+        for piece in ("one ", "two"):
+            yield piece
+
+
+@llm.hookimpl
+def register_models(register):
+    for model in (Seeing(), Typed(), Prompted()):
+        register(model)
+    register(None, Pieces())
+"""
+
+
+@pytest.fixture
+def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A plugin of `llm`, installed below the test's folder."""
+    (tmp_path / "llm_acme.py").write_text(ACME, encoding="utf-8")
+    (about := tmp_path / "llm_acme-1.0.dist-info").mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: llm-acme\nVersion: 1.0\n", encoding="utf-8")
+    (about / "entry_points.txt").write_text("[llm]\nacme = llm_acme\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    yield
+    sys.modules.pop("llm_acme", None)
+
+
+class City(BaseModel):
+    city: str
+
+
+@hosts
+@pytest.mark.parametrize("model", ["typed", "prompted"])
+def test_a_model_of_llm_without_tools_gives_structured_output(kernel: Kernel, acme: None, model: str) -> None:
+    agent = kernel.create_agent(f"llm:llm-acme:{model}", output_type=City)
+    assert run(agent, "Where?", create_default_deps(kernel=kernel)).output == City(city="Oslo")
+
+
+@hosts
+def test_a_picture_reaches_a_model_of_llm_that_takes_it(kernel: Kernel, acme: None) -> None:
+    picture = BinaryContent(b"\x89PNG\r\n\x1a\n", media_type="image/png")
+    for model, told in (("seeing", '["image/png"]'), ("typed", "does not support attachments")):
+        agent = kernel.create_agent(f"llm:llm-acme:{model}")
+        try:
+            said = str(run(agent, ["What is this?", picture], create_default_deps(kernel=kernel)).output)
+        except ModelAPIError as error:
+            said = str(error)
+        assert told in said
+
+
+@hosts
+def test_a_model_of_llm_may_be_asynchronous_alone(kernel: Kernel, acme: None) -> None:
+    agent = kernel.create_agent("llm:llm-acme:pieces")
+    assert run(agent, "Count.", create_default_deps(kernel=kernel)).output == "one two"
 
 
 def test_only_ids_of_llm_are_asked_about() -> None:

@@ -88,7 +88,8 @@ def _langchain_tool(tool: Any) -> tuple[str, str, Mapping[str, Any], Function]:
     function = convert(tool)["function"]
     _check_injected(tool)
     schema: dict[str, Any] = function.get("parameters") or _NO_PARAMETERS
-    return tool.name, tool.description, schema, partial(_call_langchain, tool)
+    known = None if schema.get("additionalProperties") else frozenset(schema.get("properties", ()))
+    return tool.name, tool.description, schema, partial(_call_langchain, tool, known)
 
 
 def _check_injected(tool: Any) -> None:
@@ -101,7 +102,12 @@ def _check_injected(tool: Any) -> None:
             raise EntryError("invalid", f"{tool.name} needs {name!r}, which only a graph of LangGraph gives")
 
 
-async def _call_langchain(tool: Any, ctx: RunContext[Any], arguments: dict[str, Any]) -> Any:
+async def _call_langchain(
+    tool: Any, known: frozenset[str] | None, ctx: RunContext[Any], arguments: dict[str, Any]
+) -> Any:
+    # LangChain takes from a call what it has not shown: an argument that only the application may give.
+    if known is not None and (others := sorted(arguments.keys() - known)):
+        raise ModelRetry(f"{tool.name} has no argument {others[0]!r}")
     call = {"name": tool.name, "args": arguments, "id": ctx.tool_call_id or "", "type": "tool_call"}
     try:
         message = await tool.ainvoke(call)

@@ -46,7 +46,12 @@ class LlmModel(FunctionModel):
 
     def __init__(self, name: str, model: Any, *, is_async: bool) -> None:
         self._model, self._is_async = model, is_async
-        profile = ModelProfile(supports_tools=bool(model.supports_tools))
+        has_tools, has_schema = bool(model.supports_tools), bool(model.supports_schema)
+        profile = ModelProfile(
+            supports_tools=has_tools,
+            supports_json_schema_output=has_schema,
+            default_structured_output_mode="tool" if has_tools else "native" if has_schema else "prompted",
+        )
         super().__init__(self._answer, stream_function=self._stream, model_name=name, profile=profile)
 
     @property
@@ -97,13 +102,17 @@ class LlmModel(FunctionModel):
         # Plugins that read single fields see the last turn.
         system = "\n\n".join(part.text for message in said if message.role == "system" for part in message.parts)
         last = said[-1]
-        texts = [part.text for part in last.parts if hasattr(part, "text")] if last.role == "user" else []
+        asked = last.parts if last.role == "user" else []
+        texts = [part.text for part in asked if hasattr(part, "text")]
+        attachments = [part.attachment for part in asked if hasattr(part, "attachment")]
         results = [
             llm.ToolResult(part.name, part.output, tool_call_id=part.tool_call_id)
             for message in said[-2:]
             if message.role == "tool"
             for part in message.parts
         ]
+        wanted = info.model_request_parameters
+        schema = wanted.output_object.json_schema if wanted.output_mode == "native" and wanted.output_object else None
         fields = self._model.Options.model_fields
         given = {key: value for key, value in (info.model_settings or {}).items() if key in fields}
         try:
@@ -111,6 +120,8 @@ class LlmModel(FunctionModel):
                 "\n\n".join(texts),
                 system=system or None,
                 tools=tools or None,
+                attachments=attachments or None,
+                schema=schema,
                 tool_results=results or None,
                 messages=said,
                 stream=stream and bool(self._model.can_stream),
