@@ -370,6 +370,23 @@ def test_a_hook_hears_what_a_call_returned_and_how_one_failed(room: Room) -> Non
     assert prompts(messages) == ["go", "hook of folder log: Try ls."]
 
 
+@pytest.mark.parametrize(
+    ("command", "stdout", "stderr"),
+    [
+        (":", "", ""),
+        ("echo a; echo b", "a\nb", ""),
+        ("echo a; echo b >&2", "a", "b"),
+        ("echo b >&2", "", "b"),
+        ("echo a; exit 3", "a", ""),
+        ("exit 3", "", ""),
+    ],
+)
+def test_a_hook_hears_what_a_command_printed(room: Room, command: str, stdout: str, stderr: str) -> None:
+    room.add("log", PostToolUse=KEEP)
+    room.play("go", ToolCallPart("execute", {"command": command}))
+    assert room.heard("log")[0]["tool_response"] == {"stdout": stdout, "stderr": stderr, "interrupted": False}
+
+
 def test_a_hook_beside_the_run_decides_nothing_and_ends_with_it(room: Room) -> None:
     # A file for each: they run side by side.
     slow = {"command": 'cat > "$CLAUDE_PLUGIN_DATA/$$.json"; exit 2', "async": True}

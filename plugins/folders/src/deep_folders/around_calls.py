@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -39,6 +40,8 @@ __all__ = ["HookPrograms"]
 
 MOST_CALLS = 1_000
 """Calls that wait for their end, and sessions. A call that is cancelled has no end."""
+_EXIT_CODE = re.compile(r"\AExit code -?\d+(?:, no output\Z|\n)")
+"""What `execute` says before what the command printed."""
 END_SECONDS = 10.0
 """For each hook of `SessionEnd`: a person waits for the end of the process."""
 
@@ -287,7 +290,8 @@ class HookPrograms:
 def _response(tool: str, result: str) -> dict[str, Any]:
     """Return what a call returned, as others' hooks expect it."""
     if tool == "Bash":
-        return {"stdout": result, "stderr": "", "interrupted": False}
+        stdout, _, stderr = f"\n{_EXIT_CODE.sub('', result)}".partition("\n[stderr]\n")
+        return {"stdout": stdout[1:], "stderr": stderr, "interrupted": False}
     return {"success": True, "content": result}
 
 
