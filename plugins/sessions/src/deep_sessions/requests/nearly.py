@@ -139,8 +139,8 @@ def error_of(body: object, holds: str = "choices") -> tuple[int, Body] | None:
         kind = said.get("type")
         error = {"message": said.get("message"), "code": said.get("code"), "type": None if kind == "error" else kind}
     if not error:
-        choice = next((each for each in list_of_objects(said.get("choices")) if each.get("error")), {})
-        error = choice.get("error") or (ENDED if _ends_in_one(said) else None)
+        errors = [each["error"] for each in list_of_objects(said.get("choices")) if each.get("error")]
+        error = errors[0] if errors else ENDED if _ends_in_one(said) else None
     if not error and holds not in said and (said.get("detail") or said.get("message")):
         error = said.get("detail") or said.get("message")
     if not error:
