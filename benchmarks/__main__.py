@@ -78,19 +78,25 @@ def main() -> int:
 
 
 def _measured(bench: Bench, rows: Sequence[str]) -> list[Figure]:
-    figures: list[Figure] = []
-    for row in rows:
-        started = time.perf_counter()
-        figures += import_module(f"benchmarks.rows.{row}").measure(bench)
-        print(f"{row}: {time.perf_counter() - started:.0f} s", flush=True)
+    return [figure for row in rows for figure in _row(bench, row)]
+
+
+def _row(bench: Bench, row: str) -> list[Figure]:
+    started = time.perf_counter()
+    figures = import_module(f"benchmarks.rows.{row}").measure(bench)
+    print(f"{row}: {time.perf_counter() - started:.0f} s", flush=True)
     return figures
 
 
 def _compare(revision: str, rows: Sequence[str], times: float) -> int:
     with against.checked_out(revision) as before:
-        contenders = [before, Contender(OURS.name, OURS.module, floor=before.name)]
-        found = against.changes(_measured(Bench(contenders, times), rows), before.name)
-    print(against.as_table(found, before.name))
+        bench = Bench([before, Contender(OURS.name, OURS.module, floor=before.name)], times)
+        found: list[against.Change] = []
+        try:
+            for row in rows:
+                found += against.changes(_row(bench, row), before.name)
+        finally:  # what was measured before a row failed, too
+            print(against.as_table(found, before.name), flush=True)
     worse = [change.figure.name for change in found if change.worse]
     print("\n".join([f"\n{len(found)} rows, {len(worse)} of them worse by more than 3 %", *worse]))
     return 1 if worse else 0

@@ -62,6 +62,12 @@ class Contender:
     repository: Path = REPOSITORY
     floor: str = "floor"
 
+    def has(self, module: str) -> bool:
+        """Whether its checkout has a contender: another commit may be older than `ours:WITHOUT_RIPGREP`."""
+        name, _, attribute = module.partition(":")
+        file = self.repository / "benchmarks" / "contenders" / f"{name}.py"
+        return file.is_file() and f"\n{attribute or 'CONTENDER'} = " in file.read_text(encoding="utf-8")
+
 
 @dataclass(frozen=True)
 class Spread:

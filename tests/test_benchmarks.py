@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.against import Change, changes
@@ -24,6 +26,15 @@ def test_a_figure_can_compare_all_with_another_floor():
 @pytest.mark.parametrize(("rounds", "outside"), [(1, 0), (5, 0), (6, 0), (9, 1), (11, 1), (25, 7)])
 def test_the_interval_leaves_out_as_many_values_as_95_percent_allow(rounds: int, outside: int):
     assert Spread.of(range(rounds)).between == (outside, rounds - 1 - outside)
+
+
+def test_another_commit_may_be_older_than_a_contender(tmp_path: Path):
+    now = Contender("ours", "ours")
+    assert [now.has(each) for each in ("ours", "ours:WITHOUT_RIPGREP")] == [True, True]
+    (tmp_path / "benchmarks" / "contenders").mkdir(parents=True)
+    (tmp_path / "benchmarks" / "contenders" / "ours.py").write_text("import x\nCONTENDER = x\n")
+    before = Contender("before", "ours", repository=tmp_path)
+    assert [before.has(each) for each in ("ours", "ours:WITHOUT_RIPGREP", "prompted")] == [True, False, False]
 
 
 def change(unit: str, rounds: list[tuple[float, float]], goal: Goal | None = None) -> Change:

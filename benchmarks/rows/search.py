@@ -75,7 +75,7 @@ def _rounds(
 ) -> list[dict[str, dict[str, float]]]:
     taken: list[dict[str, dict[str, float]]] = []
     with ExitStack() as stack:
-        ours = [replace(each, module=module) for each in bench.ours]
+        ours = [replace(each, module=module) for each in bench.ours if each.has(module)]
         made = [Child(each, "search", home, root=str(root), tool=tool, args=args) for each in ours]
         children = [stack.enter_context(child) for child in made]
         ready(*children)

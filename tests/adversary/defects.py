@@ -13,6 +13,7 @@ FOLDERS, BACKENDS, MCP = (
     "plugins/mcp/src/deep_mcp",
 )
 CLI, SERVED = "plugins/cli/src/deep_cli", "plugins/universe/src/deep_universe"
+PLUGINS, OF_SESSIONS = "deep_core/plugins", "plugins/sessions/tests"
 
 
 class Defect(NamedTuple):
@@ -22,7 +23,8 @@ class Defect(NamedTuple):
         file: of the source.
         old: the text of the check, which is there once.
         new: what stands there instead.
-        tests: the file of the adversary that finds it, and a word of the tests that do ("" for any).
+        tests: the file of the adversary that finds it, or the path of another, and a word of the tests that do ("" for
+            any).
     """
 
     file: str
@@ -32,6 +34,138 @@ class Defect(NamedTuple):
 
 
 DEFECTS: dict[str, Defect] = {
+    "gates: nothing decides outside of the capabilities": Defect(
+        f"{CORE}/policy/gates.py",
+        "await self.policy.decide(ctx, calls, definition, args)",
+        "decided.get()",
+        ("tests/agent/policy/test_gates.py", ""),
+    ),
+    "gates: nothing verifies at the tool": Defect(
+        f"{CORE}/tools/toolsets.py",
+        "decision = await self.policy.verify(ctx, calls, definition, tool_args)",
+        "decision = None",
+        ("tests/agent/policy/test_gates.py", ""),
+    ),
+    "gates: nothing verifies tools that no plugin listed": Defect(
+        f"{CORE}/policy/gates.py",
+        "        if name in self._foreign:\n",
+        "        if False:\n",
+        ("tests/agent/policy/test_gates.py", ""),
+    ),
+    "gates: capabilities stand outside of the policy": Defect(
+        f"{CORE}/policy/gates.py",
+        'CapabilityOrdering(position="outermost", wraps=[AbstractCapability])',
+        'CapabilityOrdering(position="innermost")',
+        ("tests/agent/policy/test_gates.py", ""),
+    ),
+    "gates: a forged approval reaches the tool": Defect(
+        f"{CORE}/tools/toolsets.py",
+        "if ctx.tool_call_approved and not (decision and decision.answered):",
+        "if False:",
+        ("tests/agent/policy/test_gates.py", ""),
+    ),
+    "gates: any capability approves": Defect(
+        f"{CORE}/policy/gates.py",
+        "if leaf is not self and approves(leaf) and not self._named(leaf):",
+        "if False:",
+        ("tests/agent/policy/test_vetting.py", ""),
+    ),
+    "gates: the model sees what the filter hides": Defect(
+        f"{CORE}/policy/gates.py",
+        "zip(tools.items(), own, strict=True) if listed.shows(mine)}",
+        "zip(tools.items(), own, strict=True)}",
+        ("tests/agent/policy/test_rules.py", ""),
+    ),
+    "gates: a call of a hidden tool runs": Defect(
+        f"{CORE}/policy/decisions.py",
+        "        if not said.shown:\n",
+        "        if False:\n",
+        ("tests/agent/policy/test_rules.py", ""),
+    ),
+    "gates: a call that was cut runs": Defect(
+        f"{CORE}/policy/gates.py",
+        "        refuse_cut(ctx, call)\n",
+        "",
+        ("tests/agent/policy/test_cut_calls.py", ""),
+    ),
+    "gates: a check that fails allows": Defect(
+        f"{PLUGINS}/dispatch.py",
+        'return Deny(f"the check of plugin {plugin} failed ({type(error).__name__}), so the call is denied")',
+        "continue",
+        ("tests/plugins/test_dispatch.py", ""),
+    ),
+    "observers: one that fails breaks the run": Defect(
+        f"{PLUGINS}/dispatch.py",
+        'with self._contained(impl, hook, partial(self.incidents.record, effect="ignored")):\n                try:',
+        "if True:\n                try:",
+        ("tests/agent/run/test_events.py", ""),
+    ),
+    "observers: one whose await is cancelled breaks the run": Defect(
+        f"{PLUGINS}/dispatch.py",
+        'raise PluginError("what it awaited was cancelled") from error',
+        "raise",
+        ("tests/agent/run/test_events.py", ""),
+    ),
+    "observers: one that fails at the start breaks the agent": Defect(
+        f"{PLUGINS}/dispatch.py",
+        'with self._contained(impl, hook, partial(self.incidents.record, effect="ignored")):\n                result =',
+        "if True:\n                result =",
+        ("tests/plugins/test_dispatch.py", ""),
+    ),
+    "trust: every project is trusted": Defect(
+        f"{PLUGINS}/config.py",
+        "trusted=project.is_trusted()",
+        "trusted=True",
+        ("tests/plugins/test_config_project.py", ""),
+    ),
+    "trust: it outlives a change of the file": Defect(
+        f"{PLUGINS}/config_file.py",
+        "return _trusted().get(self._key()) == self._digest()",
+        "return self._key() in _trusted()",
+        ("tests/plugins/test_config_project.py", ""),
+    ),
+    "trust: an untrusted project sets what it likes of a plugin": Defect(
+        f"{PLUGINS}/config.py",
+        'if said == "ignored" or (said == "added" and value is False):',
+        "if False:",
+        ("tests/plugins/test_config_project.py", ""),
+    ),
+    "trust: an untrusted project sets what it likes of the agent": Defect(
+        f"{CORE}/config.py",
+        "yield Restricted(layer.source, *_restrict(layer.sealed, AgentConfig, \"agent\"))",
+        "yield Restricted(layer.source, layer.sealed, [])",
+        ("tests/agent/test_config.py", ""),
+    ),
+    "lease: two hold a session": Defect(
+        f"{SESSIONS}/stores/sqlite.py",
+        "if row.runner is not None and row.fence not in self._unreleased:",
+        "if False:",
+        (f"{OF_SESSIONS}/test_stores.py", ""),
+    ),
+    "lease: who lost it writes": Defect(
+        f"{SESSIONS}/stores/sqlite.py",
+        "if row.fence != lease.fence or row.holder is None:",
+        "if False:",
+        (f"{OF_SESSIONS}/test_stores.py", ""),
+    ),
+    "lease: it is released for another holder": Defect(
+        f"{SESSIONS}/stores/sqlite.py",
+        "if row is not None and row.fence == lease.fence and self.owner in (None, row.owner):",
+        "if row is not None and self.owner in (None, row.owner):",
+        (f"{OF_SESSIONS}/test_stores.py", ""),
+    ),
+    "lease: a run goes on without it": Defect(
+        f"{SESSIONS}/lease.py",
+        "if isinstance(error, LeaseLost) or now() >= ends:",
+        "if False:",
+        (f"{OF_SESSIONS}/test_lease.py", ""),
+    ),
+    "lease: a long run does not renew it": Defect(
+        f"{SESSIONS}/lease.py",
+        "await self._store.renew(lease)",
+        "pass",
+        (f"{OF_SESSIONS}/test_lease.py", ""),
+    ),
     "policy: a yes covers reasons that were not shown": Defect(
         f"{CORE}/policy/decisions.py",
         "covered = decision.answered is not None and {*decision.reasons} <= {*decision.answered.reasons}",
