@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from deep_sessions import OwnAgent, load_agent
+from deep_sessions.agent_files import _deep_agent  # pyright: ignore[reportPrivateUsage]
 from pydantic_ai import Agent
+from pydantic_ai.agent.spec import AgentSpec
 
 from deep_core import ConfigError, Kernel, create_default_deps
 from deep_core.plugin_api import read_agent_config
@@ -96,6 +98,12 @@ async def test_a_wrong_file_is_one_error_with_its_name_and_key(data: object, wor
         await agent_in(tmp_path, data)
     assert str(error.value).startswith("--agent agent.json: ")
     assert words in str(error.value)
+
+
+def test_a_template_has_no_values_in_a_deep_agent() -> None:
+    spec = AgentSpec.model_construct(instructions=["a", object()])  # a template, without the package that reads them
+    with pytest.raises(ConfigError, match=r"deep\.agent\.prompt\.system, with variables"):
+        _deep_agent(spec, {})
 
 
 BOMB = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}' if n else 'x'] * 9)}]" for n in range(9))

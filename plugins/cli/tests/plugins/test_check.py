@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from deep_cli.failure import Failure
-from deep_cli.plugins.checking.environment import versions_of
+from deep_cli.plugins.checking.environment import Ran, versions_of
 from deep_cli.plugins.command import plugins
 
 from tests.local_wheels import of_the_checkout
@@ -63,6 +63,42 @@ def test_versions_are_those_that_run_here_or_that_were_given() -> None:
     assert versions_of([])["pydantic-ai-slim"].startswith("pydantic-ai-slim==2.")
     with pytest.raises(Failure, match="none of deep==VERSION"):
         versions_of(["numpy==2"])
+
+
+PIP = """\
+WARNING: Location 'file:///shop/' is ignored: it is neither a file nor a directory.
+ERROR: Cannot install a==1 and b==2 because these package versions have conflicting dependencies.
+ERROR: ResolutionImpossible: for help visit https://pip.example/
+"""
+UV = """\
+error: No solution found when resolving dependencies
+  cause: Because all versions of a depend on b>=3 and you require a==1, we can conclude that b>=3.
+         And because you require b==2, your requirements are unsatisfiable.
+
+  hint: Look elsewhere.
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (PIP, "Cannot install a==1 and b==2 because these package versions have conflicting dependencies."),
+        (
+            UV,
+            "Because all versions of a depend on b>=3 and you require a==1, we can conclude that b>=3. "
+            "And because you require b==2, your requirements are unsatisfiable.",
+        ),
+        (
+            UV.replace("error:", "  ×").replace("cause:", "╰─▶"),
+            "Because all versions of a depend on b>=3 and you require a==1, we can conclude that b>=3. "
+            "And because you require b==2, your requirements are unsatisfiable.",
+        ),
+        ("ERROR: No matching distribution found for a==9", "ERROR: No matching distribution found for a==9"),
+        ("", "it said nothing, and ended with 1"),
+    ],
+)
+def test_the_reason_of_an_installer_is_found_in_what_it_said(said: str, why: str) -> None:
+    assert Ran(1, "", said).conflict == why
 
 
 def test_what_is_no_distribution_is_said_before_anything_is_installed(tmp_path: Path) -> None:
@@ -186,7 +222,7 @@ TWINS = {
         "src/acme_tickets/__init__.py",
         "from deep_core import hookimpl",
         "import acme_missing\nfrom deep_core import hookimpl",
-        "acme_missing",
+        " more: ModuleNotFoundError: No module named 'acme_missing'",
     ),
     "a redactor that forgets results": (
         "acme-redactor",
@@ -194,6 +230,13 @@ TWINS = {
         "if isinstance(part, ToolReturnPart) and not part.files:",
         "if isinstance(part, ToolReturnPart):\n            return part\n        if isinstance(part, ToolReturnPart):",
         "test_the_model_sees_no_address_from_the_user_or_a_tool",
+    ),
+    "a tool without a description": (
+        "acme-tickets",
+        "src/acme_tickets/toolset.py",
+        '"""List the open tickets."""',
+        "",
+        "has no description, so the model does not know when to call it",
     ),
 }
 
@@ -217,4 +260,6 @@ def test_a_project_is_tried_against_another_pydantic_ai(links: Path, tmp_path: P
     where = ["--folder", SHOWCASES / "acme-redactor", "--find-links", links, "--rows", tmp_path]
     done = run("test-against", "pydantic-ai==0.0.1", *where)
     assert done.exit_code == 1
-    assert "could not be installed" in done.output
+    assert "cannot be installed together: " in done.output
+    assert "pydantic-ai-slim==0.0.1" in done.output
+    assert "ResolutionImpossible" not in done.output

@@ -75,6 +75,10 @@ def _deep_agent(spec: AgentSpec, deep: object) -> Agent[Any, Any]:
         raise ConfigError(f"{DEEP} must be a table: agent, plugins")
     if spec.deps_schema is not None:
         raise ConfigError("deps_schema: a deep agent's deps are its session")
+    instructions: object = spec.instructions
+    texts = cast("list[object]", instructions if isinstance(instructions, list) else [instructions])
+    if not all(isinstance(text, str | None) for text in (*texts, spec.description)):
+        raise ConfigError("a template has no values here; write the text in deep.agent.prompt.system, with variables")
     kernel = Kernel(config=_with_model(cast("dict[str, Any]", deep), spec.model))
     given: dict[str, Any] = {
         "name": spec.name,

@@ -230,11 +230,20 @@ def _pytest(environment: Environment, folder: Path, tests: str) -> Tests:
         return Tests(problems=(f"pytest ended with {ran.code}: {ran.last}",))
     failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
     skipped = [case for case in cases if case.find("skipped") is not None]
-    problems = tuple(map(_why, failed[:PROBLEMS]))
-    return Tests(len(cases) - len(failed) - len(skipped), len(failed), len(skipped), problems)
+    return Tests(len(cases) - len(failed) - len(skipped), len(failed), len(skipped), tuple(_problems(failed)))
+
+
+def _problems(failed: Sequence[ElementTree.Element]) -> list[str]:
+    """Return a line for each reason: one broken import fails every test."""
+    tests: dict[str, list[str]] = {}
+    for case in failed:
+        tests.setdefault(_why(case), []).append(case.get("name") or "")
+    lines = [(names[0] + (f" and {len(names) - 1} more" if names[1:] else ""), why) for why, names in tests.items()]
+    return [f"{names}: {why}" for names, why in lines[:PROBLEMS]]
 
 
 def _why(case: ElementTree.Element) -> str:
     bad = next(each for kind in ("failure", "error") if (each := case.find(kind)) is not None)
     # The suite of pytest-deep names the plugin first, then what is wrong with it.
-    return f"{case.get('name')}: {' '.join((bad.get('message') or 'failed').split())[:400]}"
+    text = " ".join((bad.get("message") or "failed").split())
+    return text.removeprefix('failed on setup with "').removesuffix('"')[:400]

@@ -39,7 +39,7 @@ class Ran:
     def last(self) -> str:
         """The last line that it said, for people."""
         lines = [line.strip() for line in f"{self.out}\n{self.err}".splitlines() if line.strip()]
-        return lines[-1][:500] if lines else f"it ended with {self.code}"
+        return lines[-1][:500] if lines else f"it said nothing, and ended with {self.code}"
 
     @property
     def conflict(self) -> str:
