@@ -48,7 +48,16 @@ ROW: dict[str, Any] = {
 WORTH: dict[str, Any] = {
     "schema": 1,
     "parts": [
-        {"part": "tides", "tasks": 5, "with_it": 0.8, "without": 0.4, "difference": 0.4, "sentence": "It helps."}
+        {
+            "part": "tides",
+            "tasks": 5,
+            "with_it": 0.8,
+            "without": 0.4,
+            "difference": 0.4,
+            "low": 0.1,
+            "high": 0.7,
+            "sentence": "It helps",
+        }
     ],
 }
 
@@ -155,7 +164,7 @@ def test_a_site_shows_each_row_and_runs_nothing_of_it(tmp_path: Path) -> None:
     index = Page(out / "index.html")
     assert index.links == ["acme-broken.html", "acme-tides.html", "index-.html"]
     assert "Tides & <script>alert(1)</script>" in index.text
-    for said in ("1,045", "+40", "not measured", "not known"):
+    for said in ("1,045", "+40 (+10 to +70)", "not measured", "not known"):
         assert said in index.text
     assert "Old" not in index.text
     assert "script" not in index.tags
@@ -222,7 +231,7 @@ TWINS = {
         "src/acme_tickets/__init__.py",
         "from deep_core import hookimpl",
         "import acme_missing\nfrom deep_core import hookimpl",
-        " more: ModuleNotFoundError: No module named 'acme_missing'",
+        "No module named 'acme_missing'",
     ),
     "a redactor that forgets results": (
         "acme-redactor",

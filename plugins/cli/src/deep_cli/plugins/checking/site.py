@@ -89,7 +89,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     for row in rows:
         name, version = escape(row["distribution"]), escape(str(row.get("version") or ""))
         known = [plugin["tokens"] for plugin in row["plugins"] if plugin.get("tokens") is not None]
-        worth = ", ".join(f"{plugin['worth']['difference'] * 100:+.0f}" for plugin in row["plugins"] if plugin["worth"])
+        worth = ", ".join(_points(plugin["worth"]) for plugin in row["plugins"] if plugin["worth"])
         short = {"Tokens a request": f"{sum(known):,}" if known else "not known", "Check": _verdict(row)}
         if measured:
             short["Worth"] = worth or "not measured"
@@ -99,6 +99,12 @@ def _table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
             f"{''.join(cells)}</tr>"
         )
     yield "</tbody>\n</table>"
+
+
+def _points(worth: Mapping[str, Any]) -> str:
+    """The points of a difference with its interval: without, chance looks like worth."""
+    low, high = (f"{worth[key] * 100:+.0f}" for key in ("low", "high"))
+    return f"{worth['difference'] * 100:+.0f} ({low} to {high})"
 
 
 def _verdict(row: dict[str, Any]) -> str:
@@ -119,10 +125,9 @@ def _about(row: dict[str, Any], title: str) -> Iterator[str]:
         tokens = "Not known how many" if plugin.get("tokens") is None else f"{plugin['tokens']:,}"
         yield f"<p>{tokens} tokens a request. Hooks: {_codes(plugin['hooks'])}</p>"
         if worth := plugin["worth"]:
-            yield (
-                f"<p>Worth: {escape(worth['sentence'])} Of {worth['tasks']} tasks, {worth['with_it']:.0%} are solved "
-                f"with it, {worth['without']:.0%} without.</p>"
-            )
+            said, tasks = escape(worth["sentence"].rstrip(".")), worth["tasks"]
+            solved = f"{worth['with_it']:.0%} are solved with it, {worth['without']:.0%} without"
+            yield f"<p>Worth: {said}. Of {tasks} tasks, {solved}.</p>"
         if plugin["tools"]:
             yield "<ul>"
             for tool in plugin["tools"]:
