@@ -231,7 +231,7 @@ TWINS = {
         "src/acme_tickets/__init__.py",
         "from deep_core import hookimpl",
         "import acme_missing\nfrom deep_core import hookimpl",
-        "No module named 'acme_missing'",
+        "tests.test_tickets: ModuleNotFoundError: No module named 'acme_missing'",
     ),
     "a redactor that forgets results": (
         "acme-redactor",

@@ -246,4 +246,6 @@ def _why(case: ElementTree.Element) -> str:
     bad = next(each for kind in ("failure", "error") if (each := case.find(kind)) is not None)
     # The suite of pytest-deep names the plugin first, then what is wrong with it.
     text = " ".join((bad.get("message") or "failed").split())
+    if text == "collection failure":  # pytest writes the reason behind an E
+        text = next((line[1:].strip() for line in reversed((bad.text or "").splitlines()) if line[:2] == "E "), text)
     return text.removeprefix('failed on setup with "').removesuffix('"')[:400]
