@@ -210,10 +210,8 @@ async def expanded(programs: HookPrograms, command: str, arguments: str, text: s
         if not fits(hook.matcher, command) or hook.skill is not None:
             continue
         message = message_of(hook.event, "", place) | about | typed
-        who, outcome = (
-            f"hook {hook.event} of folder {folder.name}",
-            await run_hook(HookCall(folder, hook, message, place)),
-        )
+        who = f"hook {hook.event} of folder {folder.name}"
+        outcome = await run_hook(HookCall(folder, hook, message, place))
         said = _said(who, hook, outcome)
         programs.tell_people(who, outcome)
         if said.blocks:

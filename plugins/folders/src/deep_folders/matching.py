@@ -13,11 +13,21 @@ _ONLY = re.compile(r"([A-Za-z]+)(?:\((.*)\))?", re.S)
 _NAMED = {"Bash": "command", "Edit": "file_path", "MultiEdit": "file_path", "Read": "file_path", "Write": "file_path"}
 """The tools that a hook's `if` can narrow, and the argument that it is about."""
 _NAMES = re.compile(r"[\w|]+")
-_DOUBTFUL = re.compile(r"[<>`$(\\]|(?:^|[;&|\n\r])\s*[^\s;&|]*[\"']")
-"""Of a command whose parts may begin with other words than it shows."""
-_BETWEEN = re.compile(r"[;&|\n\r]")
-_BEFORE = re.compile(r"\A(?:(?:then|do|else|elif|if|while|until|time|!|\{|\w+=\S*)\s+)+")
-"""What may stand before the program: a word of the shell, or a variable."""
+_DOUBTFUL = re.compile(r"[<>`$(\\]|\{\S*[,.]")
+"""Of a command whose words are not those that it shows."""
+_BETWEEN = re.compile(r"[;&|)\n\r]")
+_QUOTES = str.maketrans("", "", "\"'")
+_GLOB = re.compile(r"[*?]|[^\[]\[")
+_SHELLS = frozenset(("bash", "dash", "ksh", "sh", "zsh"))
+_RUNS_OTHERS = _SHELLS | {
+    "!", "{", "busybox", "builtin", "chroot", "command", "coproc", "do", "doas", "elif", "else", "env", "eval", "exec",
+    "find", "flock", "function", "if", "ionice", "nice", "nohup", "runuser", "script", "setsid", "ssh", "stdbuf",
+    "strace", "su", "sudo", "systemd-run", "taskset", "then", "time", "timeout", "trap", "unshare", "until", "watch",
+    "while",
+}  # fmt: skip
+"""Words after which the program of a command may come."""
+_COMPLETES = frozenset(("parallel", "xargs"))
+"""What runs commands with words that it reads."""
 
 
 def fits(matcher: str, name: str) -> bool:
@@ -40,11 +50,29 @@ def may_be(only: str, name: str, args: Mapping[str, Any]) -> bool:
     if rule[1] != name:
         return rule[1] not in _NAMED
     pattern, value = rule[2] or "*", args.get(_NAMED.get(name, ""), None)
-    if not isinstance(value, str) or (name == "Bash" and _DOUBTFUL.search(value)):
+    if not isinstance(value, str):
         return True
     if name == "Bash":
-        pattern = re.sub(r":\*$", "*", pattern)
-        # Between quotes it divides too often, which only adds parts.
-        parts = [_BEFORE.sub("", part.strip()) for part in _BETWEEN.split(value)]
-        return any(fnmatchcase(part, pattern) or fnmatchcase(f"{part} ", pattern) for part in parts)
+        return _runs(re.sub(r":\*$", "*", pattern), value)
     return fnmatchcase(value, pattern) or fnmatchcase(value, f"*/{pattern}")
+
+
+def _runs(pattern: str, command: str) -> bool:
+    """Whether a shell's command may run one of a pattern. Between quotes it divides too often: that only adds parts."""
+    if _DOUBTFUL.search(command) or fnmatchcase(command, pattern):
+        return True
+    pattern = " ".join(pattern.translate(_QUOTES).split())
+    for part in _BETWEEN.split(command):
+        words = part.translate(_QUOTES).split()
+        if not words:
+            continue
+        program = words[0].rpartition("/")[2]
+        starts = len(words) if program in _RUNS_OTHERS or "=" in words[0] else 1
+        if any(map(_GLOB.search, words[:starts])) or program in _COMPLETES or (program in _SHELLS and len(words) == 1):
+            return True
+        for way in (words[first:] for first in range(starts)):
+            named = " ".join([way[0].rpartition("/")[2], *way[1:]])
+            # `git push *` is about `git push` too.
+            if any(fnmatchcase(text, pattern) for text in (named, f"{named} ", " ".join(way))):
+                return True
+    return False
