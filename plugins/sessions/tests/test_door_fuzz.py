@@ -160,10 +160,24 @@ def fits(kind: Any, data: Any) -> None:
 
 def check_text(value: Any) -> None:
     """Check that nothing in a body is half of a pair or NUL, which the types do not see."""
-    text = json.dumps(value)
-    json.loads(text, parse_constant=lambda constant: pytest.fail(constant))
-    assert "\\u0000" not in text
+    json.loads(json.dumps(value), parse_constant=lambda constant: pytest.fail(constant))
+    assert not [text for text in texts_in(value) if "\0" in text]
     json.dumps(value, ensure_ascii=False).encode()
+
+
+def texts_in(value: Any, key: str = "") -> Iterator[str]:
+    """Every text in a body, its keys too. The arguments of a call are JSON in a text."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from texts_in(item, name)
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts_in(item)
+    elif isinstance(value, str):
+        yield value
+        if key == "arguments":
+            yield from texts_in(json.loads(value))
 
 
 def openai(body: Any) -> Any:
