@@ -351,8 +351,8 @@ DEFECTS: dict[str, Defect] = {
     ),
     "pins: byte code is not in the digest": Defect(
         f"{FOLDERS}/store.py",
-        "if digest_of(root, skipped=()) != added.digest:",
-        "if digest_of(root) != added.digest:",
+        "return digest_of(self.content(added), skipped=()) == added.digest",
+        "return digest_of(self.content(added)) == added.digest",
         ("test_pins.py", "copy"),
     ),
     "pins: what can be executed is not in the digest": Defect(

@@ -204,6 +204,30 @@ def test_a_copy_has_the_name_of_its_origin(deep: Deep, tmp_path: Path) -> None:
     assert "1 skills, problems: 0" in CliRunner().invoke(check_of_skills, ["check"]).output
 
 
+def test_a_copy_that_is_not_what_was_added_is_made_again(deep: Deep, tmp_path: Path) -> None:
+    deep("add", str(write(tmp_path / "guard", GUARD)), "--yes", "--no-programs")
+    [copy] = (tmp_path / "home").rglob("content/guard-*/guard")
+    kept = Store(copy.parents[2]).data("guard") / "kept"
+    write(kept.parent, {"kept": "what its programs kept"})
+    copy.rename(copy.parent.with_name("old"))
+    copy.parent.rmdir()
+    copy.parent.with_name("old").rename(copy.parent)  # as a copy once was: without the folder of the origin's name
+    why = "its copy is not what was added; deep folders update guard"
+    assert listed(deep)["guard"]["problem"] == why
+    assert f"  {why}\n" in deep("list").output
+    assert deep("update").output == "guard: unchanged; its copy was made again\n"
+    assert deep("update").output == "guard: unchanged\n"
+    assert listed(deep)["guard"]["problem"] == ""
+    assert listed(deep)["guard"]["blocked"] != ""  # still without programs
+    assert [path.name for path in copy.parent.iterdir()] == ["guard"]
+    assert kept.exists()
+
+    # What a changed copy has is not what the user agreed to: the whole is shown.
+    write(copy, {"commands/new.md": "Evil.\n"})
+    write(tmp_path / "guard", {"commands/new.md": "Evil.\n"})
+    assert "+Evil.\n" in deep("update", typed="n\n").output
+
+
 def test_skills_are_added_and_nothing_else_of_their_folder(deep: Deep, tmp_path: Path) -> None:
     def add(*arguments: str, typed: str = "") -> Result:
         return CliRunner().invoke(skills, ["add", *arguments], input=typed)

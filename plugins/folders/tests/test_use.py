@@ -335,7 +335,7 @@ def test_a_copy_that_was_changed_is_not_used(
     (store.content(added) / "hooks" / "check.sh").write_text("#!/bin/sh\nexit 0\n")
     made = kernel()
     found = {folder.name: folder for folder in deep_folders.folders(made)}
-    assert "its copy was changed after it was added; deep folders remove guard" in found["guard"].problem
+    assert found["guard"].problem == "its copy is not what was added; deep folders update guard"
     assert found["methods"].problem == ""
     made.create_agent("test")
     assert caplog.text.count("folder guard is not used") == 1

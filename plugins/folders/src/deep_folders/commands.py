@@ -159,14 +159,16 @@ def update(names: tuple[str, ...], yes: bool) -> None:
 
 def _update(store: Store, added: Added, hook_env: Sequence[str], yes: bool) -> None:
     with fetch(added.origin, added.path, added.ref) as fetched:
-        digest, content = digest_of(fetched.root), store.content(added)
-        if digest == added.digest:
-            say(f"{added.name}: unchanged")
+        digest, whole = digest_of(fetched.root), store.holds(added)
+        if digest == added.digest:  # what the user agreed to
+            if not whole:
+                store.add(added, fetched.root)
+            say(f"{added.name}: unchanged" if whole else f"{added.name}: unchanged; its copy was made again")
             return
         folder = _read(fetched.root, store, added.path, added.origin)
         folder = replace(folder, name=added.name, hook_env=tuple(hook_env))
         folder = folder.only_skills if added.skills_only else folder
-        lines = list(_diff(content, fetched.root))
+        lines = list(_diff(store.content(added) if whole else None, fetched.root))
         for line in lines[:DIFF_LINES]:
             say(visible(line))
         if len(lines) > DIFF_LINES:
@@ -228,9 +230,9 @@ def _terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _diff(old: Path, new: Path) -> Iterator[str]:
+def _diff(old: Path | None, new: Path) -> Iterator[str]:
     """Yield the changes of every file, as a unified diff; of a file that is no text, that it differs."""
-    before, after = dict(files_of(old)) if old.is_dir() else {}, dict(files_of(new))
+    before, after = dict(files_of(old)) if old else {}, dict(files_of(new))
     for name in sorted(before.keys() | after.keys()):
         texts = [_content(files.get(name)) for files in (before, after)]
         if texts[0] == texts[1]:

@@ -73,6 +73,13 @@ class Store:
         """Return the copy, which has the name of its origin: a skill's name is its folder's."""
         return self.root / "content" / f"{added.name}-{added.digest[:16]}" / origin_name(added.origin, added.path)
 
+    def holds(self, added: Added) -> bool:
+        """Whether the copy is what was added."""
+        try:
+            return digest_of(self.content(added), skipped=()) == added.digest
+        except (OSError, ValueError):
+            return False
+
     def all(self) -> list[Added]:
         """Return every record that can be read, by name."""
         return [added for path in self._paths() if (added := self._load(path)) is not None]
@@ -94,9 +101,10 @@ class Store:
 
     def _folder(self, added: Added) -> Folder:
         root, source = self.content(added), f"deep folders add {without_login(added.origin)}"
+        if not self.holds(added):
+            why = f"its copy is not what was added; deep folders update {added.name}"
+            return Folder(added.name, "claude-plugin", root, source=source, problem=why)
         try:
-            if digest_of(root, skipped=()) != added.digest:
-                raise BadFolder("its copy was changed after it was added")
             folder = read_folder(root.resolve(), self.data(added.name), added.name)
         except (OSError, ValueError) as error:
             why = f"{error}; deep folders remove {added.name}, and add it again"
@@ -116,8 +124,8 @@ class Store:
             BadFolder: see `files_of`.
         """
         old, place = self.get(added.name), self.content(added)
-        if place.exists() and digest_of(place, skipped=()) != added.digest:  # someone changed that copy
-            shutil.rmtree(place)
+        if place.parent.exists() and not self.holds(added):  # someone changed that copy, or an older deep made it
+            shutil.rmtree(place.parent)
         if not place.exists():
             waiting = self.root / "content" / f".{uuid4().hex}"
             try:
