@@ -70,8 +70,6 @@ ROWS: dict[str, tuple[str, type[Ask | Deny] | None]] = {
 
 
 class _Context:
-    messages: tuple[()] = ()
-
     class deps:
         session_id = "s"
 

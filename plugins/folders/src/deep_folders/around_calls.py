@@ -86,7 +86,8 @@ class HookPrograms:
         place, ask = place_of(ctx), self.asker(ctx, context)
         said: list[str] = []
         seen = [each for each in self._seen(call, ctx, "PreToolUse", place, ask) if not self.aside(each, ctx)]
-        with transcript(seen, ctx.messages):
+        # A guard answers about a call that belongs to no conversation too.
+        with transcript(seen, getattr(ctx, "messages", ())):
             answers = await asyncio.gather(*(self._ask(each, said) for each in seen))
         denials = [answer for answer in answers if isinstance(answer, Deny)]
         after = [each for event in AFTER_CALLS for each in self._seen(call, ctx, event, place, ask)]
