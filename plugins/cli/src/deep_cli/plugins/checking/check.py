@@ -118,7 +118,8 @@ def check(target: str, given: Sequence[str], find_links: Sequence[str], seconds:
         ready = environment.install([*TOOLS, *versions.values()], find_links)
         if ready.code:
             wanted_versions = ", ".join([*TOOLS, *versions.values()])
-            raise Failure(f"{wanted_versions} cannot be installed together: {ready.conflict}", FAILED)
+            why = f"{ready.conflict}; --find-links DIR names a folder of wheels that are on no index"
+            raise Failure(f"{wanted_versions} cannot be installed together: {why}", FAILED)
         before = _installed(environment)
         done = environment.install([wanted, *versions.values()], find_links)
         if done.code:
