@@ -12,6 +12,7 @@ from pydantic_ai.messages import (
     ModelResponse,
     TextPart,
     ToolCallPart,
+    ToolReturn,
     ToolReturnPart,
     UserPromptPart,
 )
@@ -432,4 +433,5 @@ _EVENTS: Mapping[str, Any] = {
 
 def result_text(tool: str, result: object) -> str:
     """Return the text of a tool's result, also where Pydantic AI wraps it as an error for the model."""
-    return ToolReturnPart(tool, result).model_response_str()
+    value = cast("ToolReturn[Any]", result).return_value if isinstance(result, ToolReturn) else result
+    return ToolReturnPart(tool, value).model_response_str()
