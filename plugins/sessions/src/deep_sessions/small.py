@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ToolReturn
 
 from deep_core import tool_facts
 
@@ -60,6 +61,10 @@ class SmallProfile(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], result: Any
     ) -> Any:
         """Cut a long result."""
+        if isinstance(result, ToolReturn):
+            whole = cast("ToolReturn[Any]", result)
+            cut = await self.after_tool_execute(ctx, call=call, tool_def=tool_def, args=args, result=whole.return_value)
+            return replace(whole, return_value=cut)
         text = _text(result)
         if text is None or len(text) <= RESULT:
             return result
