@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
@@ -44,8 +45,8 @@ FINISHED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("content_filter", "content-filter", "safety", "refusal", "sensitive"), "content_filter"),
 }
 """Finish reasons that servers send -> Chat Completions'."""
-MOST: Final = 1e15
-"""No answer has as many tokens."""
+MOST: Final = 1e14
+"""No answer has as many tokens, no time as many milliseconds."""
 ENDED: Final[Mapping[str, object]] = {"message": "the server ended its answer with an error", "code": 500}
 BUSY: Final = ("overloaded", "at capacity", "over capacity", "loading model", "try again later")
 STATUSES: Final[Mapping[str, int]] = {
@@ -149,8 +150,8 @@ def error_of(body: object, holds: str = "choices") -> tuple[int, Body] | None:
     message = cast("object", inner.get("message") or error)
     text = message if isinstance(message, str) else dump(message)
     code = inner.get("code", inner.get("status", said.get("status")))
-    number = int(str(code)) if str(code).isdecimal() else 0
-    status = number if 400 <= number < 600 else STATUSES.get(str(inner.get("type")), STATUSES.get(str(code), 400))
+    is_status = re.fullmatch("[45][0-9][0-9]", str(code)) is not None
+    status = int(str(code)) if is_status else STATUSES.get(str(inner.get("type")), STATUSES.get(str(code), 400))
     if status == 400 and any(word in text.lower() for word in BUSY):
         status = 503
     return status, {**inner, "message": text}
@@ -201,7 +202,7 @@ def text_of(value: object) -> str:
 
 
 def count(value: object) -> int:
-    """Return a number of tokens; 0 for what is none."""
+    """Return a number of tokens, or a time; 0 for what is none."""
     return int(value) if isinstance(value, int | float) and 0 < value < MOST else 0
 
 

@@ -171,12 +171,10 @@ def _key(index: object) -> object:
 
 
 def _head(body: Mapping[str, Any], model: str) -> Body:
-    created = body.get("created")
-    number = isinstance(created, int | float) and not isinstance(created, bool)
     id, named = body.get("id"), body.get("model")
     return {
         "id": id if isinstance(id, str) and id else new_id("chatcmpl"),
-        "created": int(cast("float", created)) if number else 0,
+        "created": count(body.get("created")),
         "model": named if isinstance(named, str) and named else model,
     }
 

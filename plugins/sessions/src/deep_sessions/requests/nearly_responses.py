@@ -162,12 +162,12 @@ def repaired(body: Body, model: str) -> Body:
 def _framed(body: Body, model: str, output: list[Body], status: str) -> Body:
     from openai.types.responses import Response
 
-    id, named, created, said = (body.get(key) for key in ("id", "model", "created_at", "status"))
+    id, named, said = (body.get(key) for key in ("id", "model", "status"))
     made = {
         **body,
         "id": id if isinstance(id, str) and id else new_id("resp"),
         "object": "response",
-        "created_at": created if isinstance(created, int | float) else 0,
+        "created_at": count(body.get("created_at")),
         "model": named if isinstance(named, str) and named else model,
         "output": output,
         "status": said if isinstance(said, str) and said else status,

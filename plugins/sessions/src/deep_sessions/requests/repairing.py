@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -11,8 +12,10 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from deep_core.plugin_api import visible
+
 from .model import INSIDE
-from .nearly import Body, Wire, error_of, list_of_objects
+from .nearly import WIDTH, Body, Wire, error_of, list_of_objects
 from .nearly_anthropic import MESSAGES
 from .nearly_openai import CHAT
 from .nearly_responses import RESPONSES
@@ -30,6 +33,16 @@ WIRES: Final[Mapping[str, Wire]] = {
 """A model class of Pydantic AI -> its protocol. Its subclasses for one provider read that one's own words."""
 OFFICIAL: Final = r"(^|\.)(openai\.com|azure\.com|anthropic\.com)$"
 """Hosts of those whose protocols they are."""
+MOST: Final = 100 << 20
+"""Most bytes of an answer, or of an event, that are kept."""
+STREAM: Final = rb"\s*(?:\xef\xbb\xbf)?(?:data|event|id|retry)?:"
+"""How a stream begins whose type says something else."""
+START: Final = 100
+"""In as many bytes."""
+DONE: Final = b"data: [DONE]\n\n"
+UNREAD: Final = object()
+BROKEN: Final = 500
+"""The status of an answer that cannot be read: the server took the request on, so it is not down."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +66,10 @@ class Repair:
             return
         if isinstance(message, httpx2.Request):
             message.headers["accept-encoding"] = "identity"
-        elif message.is_success and message.headers.get("content-encoding", "identity") == "identity":
-            asked = _asked(request)
-            stream = cast("httpx2.AsyncByteStream", message.stream)
+        elif message.is_success:
+            asked, stream = _asked(request), _unpacked(message)
             if "event-stream" in message.headers.get("content-type", ""):
-                message.stream = _Lines(stream, self.wire, str(asked.get("model")))
+                message.stream = _Events(stream, aiter(stream), self.wire, str(asked.get("model")))
             else:
                 await _make_right(message, stream, self.wire, asked)
 
@@ -82,94 +94,178 @@ def _asked(request: httpx2.Request) -> Body:
         return {}
 
 
+class _Unpacked(httpx2.AsyncByteStream):
+    """A body as its `content-encoding` says."""
+
+    def __init__(self, packed: httpx2.Response) -> None:
+        self._packed = packed
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._packed.aiter_bytes()
+
+    async def aclose(self) -> None:
+        """Close it."""
+        await self._packed.aclose()
+
+
+def _unpacked(response: httpx2.Response) -> httpx2.AsyncByteStream:
+    """Return the body of an answer: some proxies pack it though nobody asked for that."""
+    stream = cast("httpx2.AsyncByteStream", response.stream)
+    if response.headers.get("content-encoding", "identity") == "identity":
+        return stream
+    packed = httpx2.Response(200, headers=response.headers, stream=stream)
+    for name in ("content-encoding", "content-length"):
+        response.headers.pop(name, None)
+    return _Unpacked(packed)
+
+
 async def _make_right(response: httpx2.Response, stream: httpx2.AsyncByteStream, wire: Wire, asked: Body) -> None:
-    """Repair an answer that is one JSON text; leave one that is none."""
-    content = b"".join([piece async for piece in stream])
+    """Repair an answer that is one JSON text, or a stream that is called something else."""
+    read, pieces, model = bytearray(), aiter(stream), str(asked.get("model"))
+    async for piece in pieces:
+        is_begin = len(read) < START
+        read += piece
+        if is_begin and asked.get("stream") and re.match(STREAM, read):
+            response.headers["content-type"] = "text/event-stream"
+            response.stream = _Events(stream, _after(bytes(read), pieces), wire, model)
+            return
+        if len(read) > MOST:
+            break
     await stream.aclose()
-    try:
-        body: object = json.loads(content)
-    except ValueError:
-        body = None
-    if isinstance(body, dict):
-        said, model, kind = cast("Body", body), str(asked.get("model")), "application/json"
-        has_any = wire.holds in said if wire.names else list_of_objects(said.get(wire.holds))
-        error = error_of(said, wire.holds)
-        if error is None and not has_any:  # the next answer may have some
-            error = 502, {"message": f"the server's answer has no {wire.holds}", "code": 502}
-        if error is not None:
-            response.status_code, content = error[0], json.dumps(wire.error(*error)).encode()
-        elif asked.get("stream"):
-            content, kind = (
-                b"".join(_event(wire, each) + b"\n\n" for each in wire.pieces(said, model)),
-                "text/event-stream",
-            )
-            content += b"" if wire.names else b"data: [DONE]\n\n"
-        elif (made := wire.whole(said, model)) != said:
-            content = json.dumps(made).encode()
-        for name in ("content-length", "transfer-encoding"):
-            response.headers.pop(name, None)
-        response.headers["content-type"] = kind
+    content, kind = bytes(read), "application/json"
+    body = _read(content) if len(content) <= MOST else UNREAD
+    said: Body = cast("Body", body) if isinstance(body, dict) else {}
+    has_any = wire.holds in said if wire.names else list_of_objects(said.get(wire.holds))
+    error = error_of(said, wire.holds)
+    if error is None and not has_any:  # the next answer may have some
+        begins = visible(content[:WIDTH].decode(errors="replace")).strip() or "nothing"
+        what = f"has no {wire.holds}" if isinstance(body, dict) else f"is no JSON object, but begins with {begins}"
+        error = BROKEN, {"message": f"the server's answer {what}", "code": BROKEN}
+    if error is not None:
+        response.status_code, content = error[0], json.dumps(wire.error(*error)).encode()
+    elif asked.get("stream"):
+        kind = "text/event-stream"
+        content = b"".join(_event(wire, each) for each in wire.pieces(said, model)) + (b"" if wire.names else DONE)
+    elif (made := wire.whole(said, model)) != said:
+        content = json.dumps(made).encode()
+    for name in ("content-length", "transfer-encoding"):
+        response.headers.pop(name, None)
+    response.headers["content-type"] = kind
     response.stream = httpx2.ByteStream(content)
+
+
+async def _after(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in pieces:
+        yield piece
+
+
+def _read(text: bytes) -> object:
+    """Return the value of a JSON text; `UNREAD` for what is none."""
+    try:
+        return json.loads(text.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return UNREAD
 
 
 def _event(wire: Wire, body: Body) -> bytes:
     name = f"event: {body['type']}\n" if wire.names else ""
-    return f"{name}data: {json.dumps(body)}".encode()
+    return f"{name}data: {json.dumps(body)}\n\n".encode()
 
 
-class _Lines(httpx2.AsyncByteStream):
-    """The lines of a stream, repaired.
+def _field(line: bytes) -> tuple[bytes, bytes]:
+    """Return the name of a line, "" for a comment, and its value. An error may be a line of JSON alone."""
+    text = line.strip()
+    name, _, value = (b"data", b"", text) if text.startswith(b"{") else text.partition(b":")
+    return name, value.strip()
+
+
+class _Events(httpx2.AsyncByteStream):
+    """The events of a stream, repaired.
+
+    An event that cannot be read becomes an error of the server. The SDKs fail at it, at one without data, and at any
+    after an `id`.
 
     Args:
         inner: the stream.
+        pieces: what it holds.
         wire: its protocol.
         model: the model that was asked.
     """
 
-    def __init__(self, inner: httpx2.AsyncByteStream, wire: Wire, model: str) -> None:
-        self._inner, self._wire, self._repair = inner, wire, wire.stream(model)
+    def __init__(self, inner: httpx2.AsyncByteStream, pieces: AsyncIterator[bytes], wire: Wire, model: str) -> None:
+        self._inner, self._pieces, self._wire, self._repair = inner, pieces, wire, wire.stream(model)
         self._ended = False
-        self._name = b""
-        """The line that says the type of the event to come."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        rest = b""
-        async for piece in self._inner:
-            *lines, rest = (rest + piece).split(b"\n")
-            if lines:
-                yield b"".join(map(self._line, lines))
-        if rest:
-            yield self._line(rest)
-        if not self._ended and (last := self._last()):
-            yield b"\n\n" + last
+        lines: list[bytes] = []
+        """Of the event to come."""
+        rest, size = bytearray(), 0
+        async for piece in self._pieces:
+            rest += piece
+            size += len(piece)
+            if size > MOST:
+                yield self._unread("is too large")
+                return
+            if b"\n" not in piece and b"\r" not in piece:
+                continue  # else a long line would be copied with each piece
+            found = bytes(rest).splitlines(keepends=True)
+            # After a carriage return, a line feed may follow in the next piece.
+            rest = bytearray() if found[-1].endswith(b"\n") else bytearray(found.pop())
+            out: list[bytes] = []
+            for line in found:
+                lines.append(line)
+                if not line.strip():
+                    out.append(self._made(lines))
+                    lines = []
+            size = sum(map(len, lines)) + len(rest)
+            if any(out):
+                yield b"".join(out)
+        if lines or rest:
+            yield self._made([*lines, bytes(rest) + b"\n\n"], is_last=True)
+        if not self._ended:
+            yield self._last()
 
-    def _line(self, line: bytes) -> bytes:
-        text = line.strip()
-        if not text.startswith(b"data:"):
-            if self._wire.names and text.startswith(b"event:"):
-                self._name = line + b"\n"
-                return b""
-            return line + b"\n"
-        name, self._name = self._name, b""
-        data = text[5:].strip()
-        as_it_is = name + line + b"\n"
-        if data == b"[DONE]":
-            self._ended = True
-            return self._last() + as_it_is
-        try:
-            body: object = json.loads(data)
-        except ValueError:
-            return as_it_is
-        made = (
-            self._made(cast("Body", body), name[6:].strip().decode(errors="replace")) if isinstance(body, dict) else []
-        )
-        if made is None:
-            if name or not self._wire.names:
-                return as_it_is
-            made = [cast("Body", body)]
-        return (b"\n\n".join(_event(self._wire, each) for each in made) or b":") + b"\n"  # a comment is skipped
+    def _made(self, lines: list[bytes], *, is_last: bool = False) -> bytes:
+        """Return what stands for the lines of an event."""
+        lines[0] = lines[0].removeprefix(codecs.BOM_UTF8)
+        fields = [_field(line) for line in lines]
+        is_plain = {name for name, _ in fields} <= {b"", b"data", b"event"}
+        names = [value.decode(errors="replace") for name, value in fields if name == b"event"]
+        data = [value for name, value in fields if name == b"data" and value]
+        if not data:
+            return b"" if any(name for name, _ in fields) else b"".join(lines)  # comments stay
+        whole = b"\n".join(data)
+        texts = [whole] if len(data) == 1 or _read(whole) is not UNREAD else data  # some send no blank lines
+        made = [self._repaired(text, names[-1] if names else "", is_last=is_last) for text in texts]
+        if is_plain and len(made) == 1 and made[0][1] and (names or not self._wire.names):
+            return b"".join(lines)
+        return b"".join(text for text, _ in made)
 
-    def _made(self, body: Body, name: str) -> list[Body] | None:
+    def _repaired(self, text: bytes, name: str, *, is_last: bool) -> tuple[bytes, bool]:
+        """Return an event, and whether it was right.
+
+        Args:
+            text: its data.
+            name: its name; "" for none.
+            is_last: whether the stream ends in it, so that it may be cut.
+        """
+        if text.startswith(b"[DONE]"):
+            self._ended, last = True, self._last()
+            return last + DONE, not last
+        body = _read(text)
+        if body is UNREAD:
+            # Whether all was said, another event says.
+            return b"" if is_last else self._unread(f"cannot be read: {text[:WIDTH].decode(errors='replace')}"), False
+        made = self._answer(cast("Body", body), name) if isinstance(body, dict) else []
+        events = [cast("Body", body)] if made is None else made
+        return b"".join(_event(self._wire, each) for each in events), made is None
+
+    def _unread(self, why: str) -> bytes:
+        message = f"a piece of the server's answer {visible(why)}"
+        return _event(self._wire, self._wire.event(BROKEN, {"message": message, "code": BROKEN}))
+
+    def _answer(self, body: Body, name: str) -> list[Body] | None:
         wire = self._wire
         error = error_of(body, "type" if wire.names else wire.holds)
         if error is None:
@@ -180,7 +276,7 @@ class _Lines(httpx2.AsyncByteStream):
         return None if made == body and name == "error" else [made]
 
     def _last(self) -> bytes:
-        return b"".join(_event(self._wire, each) + b"\n\n" for each in self._repair.last())
+        return b"".join(_event(self._wire, each) for each in self._repair.last())
 
     async def aclose(self) -> None:
         """Close the stream."""

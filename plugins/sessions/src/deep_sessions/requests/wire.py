@@ -29,7 +29,7 @@ def watch_mark(stream: StreamedResponse) -> Callable[[], bool]:
     seen: list[bool] = []
 
     def listen(line: str) -> Any:
-        if MARK in line and line.startswith("data:"):
+        if line.startswith("data:") and line[5:].lstrip().startswith(MARK):  # a text may hold it too
             seen.append(True)
         return decode(line)
 
