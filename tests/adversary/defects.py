@@ -62,13 +62,13 @@ DEFECTS: dict[str, Defect] = {
         f"{CORE}/tools/toolsets.py",
         "if ctx.tool_call_approved and not (decision and decision.answered):",
         "if False:",
-        ("tests/agent/policy/test_gates.py", ""),
+        ("tests/agent/policy/test_approvals.py", "approver_denied"),
     ),
     "gates: any capability approves": Defect(
         f"{CORE}/policy/gates.py",
         "if leaf is not self and approves(leaf) and not self._named(leaf):",
         "if False:",
-        ("tests/agent/policy/test_vetting.py", ""),
+        ("tests/agent/policy/test_gates.py", ""),
     ),
     "gates: the model sees what the filter hides": Defect(
         f"{CORE}/policy/gates.py",
@@ -80,7 +80,7 @@ DEFECTS: dict[str, Defect] = {
         f"{CORE}/policy/decisions.py",
         "        if not said.shown:\n",
         "        if False:\n",
-        ("tests/agent/policy/test_rules.py", ""),
+        ("tests/agent/policy/test_gates.py", "filter_hides"),
     ),
     "gates: a call that was cut runs": Defect(
         f"{CORE}/policy/gates.py",
@@ -92,25 +92,25 @@ DEFECTS: dict[str, Defect] = {
         f"{PLUGINS}/dispatch.py",
         'return Deny(f"the check of plugin {plugin} failed ({type(error).__name__}), so the call is denied")',
         "continue",
-        ("tests/plugins/test_dispatch.py", ""),
+        ("tests/plugins/test_load.py", "raising_check"),
     ),
     "observers: one that fails breaks the run": Defect(
         f"{PLUGINS}/dispatch.py",
         'with self._contained(impl, hook, partial(self.incidents.record, effect="ignored")):\n                try:',
         "if True:\n                try:",
-        ("tests/agent/run/test_events.py", ""),
+        ("tests/agent/run/test_events.py", "never_break"),
     ),
     "observers: one whose await is cancelled breaks the run": Defect(
         f"{PLUGINS}/dispatch.py",
         'raise PluginError("what it awaited was cancelled") from error',
         "raise",
-        ("tests/agent/run/test_events.py", ""),
+        ("tests/agent/run/test_events.py", "never_break"),
     ),
     "observers: one that fails at the start breaks the agent": Defect(
         f"{PLUGINS}/dispatch.py",
         'with self._contained(impl, hook, partial(self.incidents.record, effect="ignored")):\n                result =',
         "if True:\n                result =",
-        ("tests/plugins/test_dispatch.py", ""),
+        ("tests/plugins/test_load.py", "observers_that_raise"),
     ),
     "trust: every project is trusted": Defect(
         f"{PLUGINS}/config.py",
@@ -134,7 +134,7 @@ DEFECTS: dict[str, Defect] = {
         f"{CORE}/config.py",
         "yield Restricted(layer.source, *_restrict(layer.sealed, AgentConfig, \"agent\"))",
         "yield Restricted(layer.source, layer.sealed, [])",
-        ("tests/agent/test_config.py", ""),
+        ("tests/plugins/test_config_project.py", ""),
     ),
     "lease: two hold a session": Defect(
         f"{SESSIONS}/stores/sqlite.py",
