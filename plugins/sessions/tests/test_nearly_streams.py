@@ -282,8 +282,8 @@ async def test_a_stream_is_read_whatever_its_type_is(wire: str, kind: str, begin
 async def test_a_stream_is_read_though_it_is_packed(wire: str) -> None:
     said = gzip.compress(written(wire, MADE[wire](nearly=True), Style()))
     assert await one(wire, said, [9, 50, 60], content_encoding="gzip") == WHOLE
-    kind, words = await one(wire, said[:-40], content_encoding="gzip")
-    assert kind in ("incomplete", "transient"), words
+    for broken in (said[:-40], said[:30] + b"x" * 10 + said[40:]):
+        assert (await one(wire, broken, content_encoding="gzip"))[0] == "incomplete"
 
 
 @wires

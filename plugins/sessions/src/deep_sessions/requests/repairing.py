@@ -100,8 +100,12 @@ class _Unpacked(httpx2.AsyncByteStream):
     def __init__(self, packed: httpx2.Response) -> None:
         self._packed = packed
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._packed.aiter_bytes()
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._packed.aiter_bytes():
+                yield piece
+        except httpx2.DecodingError as error:  # Anthropic's SDK passes it on, and the guard takes it for no end
+            raise httpx2.RemoteProtocolError(str(error)) from error
 
     async def aclose(self) -> None:
         """Close it."""
