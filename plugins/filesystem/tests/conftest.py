@@ -12,7 +12,6 @@ from deep_backends import local_backend, memory_backend
 from deep_filesystem import FILES, FilesystemOptions, Seen
 from deep_filesystem.operations import Operations
 from pydantic_ai.exceptions import ToolFailed
-from pydantic_ai.messages import ToolReturn
 from pydantic_ai.workspaces import LocalWorkspaceBackend, Workspace, WorkspaceBackend
 
 from deep_core import DeepAgentDeps
@@ -32,8 +31,7 @@ class Session:
         return self.deps.state[FILES]
 
     async def ok(self, tool: str, *args: Any, **kwargs: Any) -> str:
-        result = await getattr(self.tools, tool)(self._ctx, *args, **kwargs)
-        return result.return_value if isinstance(result, ToolReturn) else result
+        return await getattr(self.tools, tool)(self._ctx, *args, **kwargs)
 
     async def failed(self, tool: str, *args: Any, **kwargs: Any) -> str:
         with pytest.raises(ToolFailed) as caught:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from pydantic import WithJsonSchema
 from pydantic_ai import RunContext
 from pydantic_ai.exceptions import ToolFailed
-from pydantic_ai.messages import ToolReturn
 from pydantic_ai.workspaces import (
     SupportsCommands,
     Workspace,
@@ -297,12 +296,12 @@ class Operations:
         command: str,
         timeout: int = 120,  # noqa: ASYNC109
         background: bool = False,
-    ) -> ToolReturn[str]:
+    ) -> str:
         """Run a shell command; in the background, start it."""
         workspace = ctx.workspace
         if background:
             async with tool_failures(workspace, "command"):
-                return ToolReturn(await self._commands.start(ctx, self._sessions.state(ctx), command))
+                return await self._commands.start(ctx, self._sessions.state(ctx), command)
         if not isinstance(workspace.backend, SupportsCommands):
             raise ToolFailed("This workspace cannot run commands.")
         if timeout < 1:
@@ -323,9 +322,7 @@ class Operations:
                     f"Stopped: more than {error.limit:,} bytes of output. Redirect it to a file and read that. Start:\n"
                     f"{await render_output(ctx, error.stdout, error.stderr, limit)}"
                 ) from error
-        text = await render_result(ctx, result, limit)
-        # A command can print what looks like an exit code; it writes no metadata.
-        return ToolReturn(text, metadata={"exit_code": result.exit_code})
+        return await render_result(ctx, result, limit)
 
     async def read_output(
         self,

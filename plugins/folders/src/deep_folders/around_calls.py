@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -39,24 +40,20 @@ __all__ = ["HookPrograms"]
 
 MOST_CALLS = 1_000
 """Calls that wait for their end, and sessions. A call that is cancelled has no end."""
-_SILENT = "Exit code 0, no output"
-"""What `execute` says of a command that printed nothing."""
+_EXIT_CODE = re.compile(r"\AExit code -?\d+(?:, no output\Z|\n)")
+"""What `execute` says before what the command printed."""
 END_SECONDS = 10.0
 """For each hook of `SessionEnd`: a person waits for the end of the process."""
 
 
 @dataclass
 class _Pending:
-    """A call under way: its run, the hooks that hear of its end, what hooks said before it, and what it returned.
-
-    `exit_code` is that of a command; other calls have none.
-    """
+    """A call under way: its run, the hooks that hear of its end, what hooks said before it, and what it returned."""
 
     ctx: RunContext[Any]
     hooks: list[HookCall]
     said: list[str]
     result: str = ""
-    exit_code: int = 0
 
 
 class HookPrograms:
@@ -111,9 +108,6 @@ class HookPrograms:
         """Note what a call returned, for the hooks that hear of its end."""
         if (pending := self._calls.get((session_id, call_id))) is not None:
             pending.result = str(getattr(result, "return_value", result))
-            metadata: object = getattr(result, "metadata", None)
-            code = cast("dict[str, object]", metadata).get("exit_code") if isinstance(metadata, dict) else None
-            pending.exit_code = code if isinstance(code, int) else 0
 
     async def tell(self, event: ToolEvent) -> None:
         """Tell the hooks that the call has ended. What they have to say reaches the model after the result."""
@@ -122,15 +116,14 @@ class HookPrograms:
             return
         for text in pending.said:  # with the result: a call that waits for approval has no place for it
             pending.ctx.enqueue(text)
-        failed = event.outcome != "success" or pending.exit_code != 0
-        happened = "PostToolUseFailure" if failed else "PostToolUse"
+        happened = "PostToolUse" if event.outcome == "success" else "PostToolUseFailure"
         hooks = [each for each in pending.hooks if each.hook.event == happened]
         for each in hooks:
             if happened == "PostToolUse":
                 response = _response(each.message["tool_name"], pending.result)
                 each.message.update(tool_response=response, tool_result=pending.result)  # two guides, two names
             else:
-                each.message.update(error=event.error or pending.result, is_interrupt=False)
+                each.message.update(error=event.error or "", is_interrupt=False)
         hooks = [each for each in hooks if not self.aside(each, pending.ctx)]
         with transcript(hooks, pending.ctx.messages):
             for each in hooks:
@@ -242,7 +235,7 @@ class HookPrograms:
     @property
     def hear(self) -> bool:
         """Whether one hears what calls return, or runs beside a run."""
-        return self.beside or any(hook.event in AFTER_CALLS for _, hook in self._hooks)
+        return self.beside or any(hook.event == "PostToolUse" for _, hook in self._hooks)
 
     async def notify(self, session_id: str, kind: str, text: str) -> None:
         """Tell the hooks of `Notification` that a person is needed. What they say goes to the log."""
@@ -298,7 +291,7 @@ class HookPrograms:
 def _response(tool: str, result: str) -> dict[str, Any]:
     """Return what a call returned, as others' hooks expect it."""
     if tool == "Bash":
-        stdout, _, stderr = f"\n{'' if result == _SILENT else result}".partition("\n[stderr]\n")
+        stdout, _, stderr = f"\n{_EXIT_CODE.sub('', result)}".partition("\n[stderr]\n")
         return {"stdout": stdout[1:], "stderr": stderr, "interrupted": False}
     return {"success": True, "content": result}
 
