@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturn, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from deep_core import Kernel, create_default_deps
@@ -78,6 +78,17 @@ async def test_the_small_profile_cuts_a_long_result_and_says_so(
     (found,) = [part for m in result.all_messages() for part in m.parts if isinstance(part, ToolReturnPart)]
     assert len(str(found.content)) < 3_100
     assert "more characters: read less at once" in str(found.content)
+
+
+async def test_the_small_profile_cuts_what_has_metadata_too(tmp_path: Path) -> None:
+    def get_tides() -> ToolReturn[str]:
+        """Return the tides."""
+        return ToolReturn("tide " * 4_000, metadata={"port": "Brest"})
+
+    _, result = await run({"profile": "small"}, tmp_path, ToolCallPart("get_tides", {}), tools=[get_tides])
+    (found,) = [part for m in result.all_messages() for part in m.parts if isinstance(part, ToolReturnPart)]
+    assert len(str(found.content)) < 3_100
+    assert found.metadata["port"] == "Brest"
 
 
 async def test_a_tool_that_is_not_offered_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
