@@ -195,7 +195,7 @@ class Server:
         return self.answers.pop()
 
     async def read(self, said: bytes, cuts: Sequence[int] = (), **headers: str) -> list[Any]:
-        """The text and the calls of a stream; how its request ended, for an error of ours."""
+        """The text and the calls of a stream; how its request ended, and the words, for an error of ours."""
         kind = {"content-type": "text/event-stream"} | {key.replace("_", "-"): each for key, each in headers.items()}
         return await self.got(httpx2.Response(200, headers=kind, content=in_pieces(said, cuts)))
 
@@ -210,7 +210,7 @@ class Server:
         except Exception as error:
             if (end := end_of_error(error, in_request=True)) is None:
                 raise
-            return [end.kind, str(error)]
+            return [end.kind, f"{end.words}: {error}"]
         return [found.text, [call.args_as_dict() for call in found.tool_calls]]
 
 

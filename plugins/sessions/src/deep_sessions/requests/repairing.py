@@ -14,6 +14,7 @@ import httpx2
 
 from deep_core.plugin_api import visible
 
+from .ends import RequestFailed, garbled
 from .model import INSIDE
 from .nearly import WIDTH, Body, Wire, error_of, list_of_objects
 from .nearly_anthropic import MESSAGES
@@ -138,13 +139,14 @@ async def _make_right(response: httpx2.Response, stream: httpx2.AsyncByteStream,
     await stream.aclose()
     content, kind = bytes(read), "application/json"
     body = _read(content) if len(content) <= MOST else UNREAD
-    said: Body = cast("Body", body) if isinstance(body, dict) else {}
+    if not isinstance(body, dict):
+        begins = visible(content[:WIDTH].decode(errors="replace")).strip() or "nothing"
+        raise RequestFailed(model, garbled(f"it is no JSON object, but begins with {begins}"))
+    said = cast("Body", body)
     has_any = wire.holds in said if wire.names else list_of_objects(said.get(wire.holds))
     error = error_of(said, wire.holds)
     if error is None and not has_any:  # the next answer may have some
-        begins = visible(content[:WIDTH].decode(errors="replace")).strip() or "nothing"
-        what = f"has no {wire.holds}" if isinstance(body, dict) else f"is no JSON object, but begins with {begins}"
-        error = BROKEN, {"message": f"the server's answer {what}", "code": BROKEN}
+        error = BROKEN, {"message": f"the server's answer has no {wire.holds}", "code": BROKEN}
     if error is not None:
         response.status_code, content = error[0], json.dumps(wire.error(*error)).encode()
     elif asked.get("stream"):
