@@ -140,19 +140,19 @@ DEFECTS: dict[str, Defect] = {
         f"{SESSIONS}/stores/sqlite.py",
         "if row.runner is not None and row.fence not in self._unreleased:",
         "if False:",
-        (f"{OF_SESSIONS}/test_stores.py", ""),
+        (f"{OF_SESSIONS}/test_stores.py", "one_holds"),
     ),
     "lease: who lost it writes": Defect(
         f"{SESSIONS}/stores/sqlite.py",
         "if row.fence != lease.fence or row.holder is None:",
         "if False:",
-        (f"{OF_SESSIONS}/test_stores.py", ""),
+        (f"{OF_SESSIONS}/test_stores.py", "needs_the_lease"),
     ),
     "lease: it is released for another holder": Defect(
         f"{SESSIONS}/stores/sqlite.py",
         "if row is not None and row.fence == lease.fence and self.owner in (None, row.owner):",
         "if row is not None and self.owner in (None, row.owner):",
-        (f"{OF_SESSIONS}/test_stores.py", ""),
+        (f"{OF_SESSIONS}/test_conformance.py", "taken_over"),
     ),
     "lease: a run goes on without it": Defect(
         f"{SESSIONS}/lease.py",
