@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,24 +24,6 @@ pytestmark = pytest.mark.anyio
 Json = dict[str, Any]
 FILE: Json = {"type": "string", "format": "binary"}
 PIXEL = "iVBORw0KGgo="
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[..., MockServer]]:
-    made: list[MockServer] = []
-
-    def start(document: Json | None = None) -> MockServer:
-        made.append(MockServer(document))
-        return made[-1]
-
-    yield start
-    for server in made:
-        server.close()
 
 
 def operations(document: Any) -> dict[str, Operation]:

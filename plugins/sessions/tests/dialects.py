@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic_ai import Agent, AgentRunResultEvent
+
 Body = dict[str, Any]
 NOTHING: Body = {}
 
@@ -364,3 +366,28 @@ def serving(
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+async def ran(model: Any, streamed: bool) -> tuple[list[str], Any]:
+    """Run an agent with two tools; give what they were called with, and the result."""
+    made: list[str] = []
+    agent = Agent(model)
+
+    @agent.tool_plain(sequential=True)
+    def ping(text: str) -> str:
+        made.append(text)
+        return "ok"
+
+    @agent.tool_plain(sequential=True)
+    def pong() -> str:
+        made.append("pong")
+        return "ok"
+
+    if not streamed:
+        return made, await agent.run("go")
+    result: Any = None
+    async with agent.run_stream_events("go") as events:
+        async for event in events:
+            if isinstance(event, AgentRunResultEvent):
+                result = event.result
+    return made, result

@@ -19,7 +19,7 @@ from deep_sessions.requests.windows import find_facts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from pydantic_ai import Agent, AgentRunResultEvent, Tool
+from pydantic_ai import Agent, Tool
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -37,6 +37,7 @@ from plugins.sessions.tests.dialects import (
     Quirk,
     call,
     chunks,
+    ran,
     serving,
     whole,
 )
@@ -51,31 +52,6 @@ KEPT = [(dialect, quirk) for at, dialect in enumerate(DIALECTS) for quirk in lis
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-async def ran(model: Any, streamed: bool) -> tuple[list[str], Any]:
-    """Run an agent with two tools; give what they were called with, and the result."""
-    made: list[str] = []
-    agent = Agent(model)
-
-    @agent.tool_plain
-    def ping(text: str) -> str:
-        made.append(text)
-        return "ok"
-
-    @agent.tool_plain
-    def pong() -> str:
-        made.append("pong")
-        return "ok"
-
-    if not streamed:
-        return made, await agent.run("go")
-    result: Any = None
-    async with agent.run_stream_events("go") as events:
-        async for event in events:
-            if isinstance(event, AgentRunResultEvent):
-                result = event.result
-    return made, result
 
 
 def answering(dialect: Dialect, quirk: Quirk) -> Callable[[Body, int], Answer]:

@@ -18,7 +18,6 @@ from deep_sessions.requests.repairing import Repair, repair
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
-from pydantic_ai import Agent, AgentRunResultEvent
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolReturnPart
 from pydantic_ai.models import Model, ModelRequestParameters
@@ -29,7 +28,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition
 
 from deep_core import create_default_deps
-from plugins.sessions.tests.dialects import Answer, Body, serving
+from plugins.sessions.tests.dialects import Answer, Body, ran, serving
 from plugins.sessions.tests.scripted import kernel
 from plugins.sessions.tests.test_door_fuzz import EACH, models
 
@@ -404,31 +403,6 @@ def last_of(wire: str) -> Body:
     if wire == "messages":
         return message_of(but(SAYS, text="done"), stop_reason="end_turn")
     return response_of(but(HM, content=[but(PART, text="done")]))
-
-
-async def ran(model: Model[Any], streamed: bool) -> tuple[list[str], Any]:
-    """Run an agent with two tools; give what they were called with, and the result."""
-    made: list[str] = []
-    agent = Agent(model)
-
-    @agent.tool_plain(sequential=True)
-    def ping(text: str) -> str:
-        made.append(text)
-        return "ok"
-
-    @agent.tool_plain(sequential=True)
-    def pong() -> str:
-        made.append("pong")
-        return "ok"
-
-    if not streamed:
-        return made, await agent.run("go")
-    result: Any = None
-    async with agent.run_stream_events("go") as events:
-        async for event in events:
-            if isinstance(event, AgentRunResultEvent):
-                result = event.result
-    return made, result
 
 
 @pytest.mark.parametrize("how", ["whole", "streamed", "unnamed", "unasked"])

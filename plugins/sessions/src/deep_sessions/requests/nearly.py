@@ -22,6 +22,7 @@ __all__ = [
     "Wire",
     "arguments_of",
     "count",
+    "counted",
     "dump",
     "error_of",
     "id_of",
@@ -204,6 +205,12 @@ def text_of(value: object) -> str:
 def count(value: object) -> int:
     """Return a number of tokens, or a time; 0 for what is none."""
     return int(value) if isinstance(value, int | float) and 0 < value < MOST else 0
+
+
+def counted(usage: Body, *keys: str) -> Body:
+    """Return the tokens of a usage, and their total: what the server says of it, else the sum."""
+    tokens = {key: count(usage.get(key)) for key in keys}
+    return {**tokens, "total_tokens": count(usage.get("total_tokens")) or sum(tokens.values())}
 
 
 def id_of(value: object) -> str:

@@ -12,6 +12,7 @@ from .nearly import (
     Wire,
     arguments_of,
     count,
+    counted,
     dump,
     id_of,
     list_of_objects,
@@ -224,11 +225,9 @@ def _usage(body: Mapping[str, Any]) -> Body | None:
     if not isinstance(found, dict):
         return None
     usage = cast("Body", found)
-    counted = {key: count(usage.get(key)) for key in ("prompt_tokens", "completion_tokens")}
-    total = count(usage.get("total_tokens")) or sum(counted.values())
     details: Body = {key: each for key, each in usage.items() if key.endswith("_details")}
     details = {key: each for key, each in details.items() if isinstance(each, dict)}
-    return {**counted, "total_tokens": total, **details}
+    return {**counted(usage, "prompt_tokens", "completion_tokens"), **details}
 
 
 def _text(content: object) -> str | list[Body] | None:

@@ -12,6 +12,7 @@ from .nearly import (
     Wire,
     arguments_of,
     count,
+    counted,
     error_of,
     id_of,
     list_of_objects,
@@ -447,10 +448,8 @@ def _usage(body: Mapping[str, Any]) -> Body | None:
     if not isinstance(found, dict):
         return None
     usage = cast("Body", found)
-    counted = {key: count(usage.get(key)) for key in ("input_tokens", "output_tokens")}
-    total = count(usage.get("total_tokens")) or sum(counted.values())
     odd = [key for key, each in usage.items() if key.endswith("_details") and not isinstance(each, dict)]
-    return {**usage, **counted, "total_tokens": total, **dict.fromkeys(odd)}
+    return {**usage, **counted(usage, "input_tokens", "output_tokens"), **dict.fromkeys(odd)}
 
 
 def _code(status: int, error: Body) -> str:

@@ -50,8 +50,6 @@ NOT_STREAMED = (
     "%s: the server drops calls from its streams: the same answer, not streamed, has one. "
     "From now on answers that may hold calls are not streamed"
 )
-_DROPPING: set[str] = set()
-"""Models at servers that drop calls from streams."""
 TIMEOUT = httpx2.Timeout(600, connect=5)
 """As Pydantic AI's own clients have it."""
 
@@ -76,6 +74,8 @@ class ServedModel(OpenAIChatModel):
         client = AsyncOpenAI(base_url=base_url, api_key=api_key, http_client=cast("Any", http))
         self.called = called
         self.facts = Facts(server_of(called, base_url))
+        self._drops_calls = False
+        """Whether the server was seen to drop calls from its streams."""
         self._profiles: dict[tuple[str, bool], ModelProfile] = {}
         super().__init__(model_name, provider=OpenAIProvider(openai_client=client))
 
@@ -111,7 +111,7 @@ class ServedModel(OpenAIChatModel):
         """Stream a reply, and notice if the tools did not reach the model, or its calls not us."""
         asked = (messages, model_settings, model_request_parameters)
         has_tools = bool(model_request_parameters.tool_defs)
-        if has_tools and self._key() in _DROPPING:
+        if has_tools and self._drops_calls:
             whole = await self.request(*asked)
             yield CompletedStreamedResponse(whole, model_request_parameters=asked[2], replay_events=True)
             return
@@ -120,9 +120,6 @@ class ServedModel(OpenAIChatModel):
                 self._complete(stream, asked)
             yield stream
         self._weigh(stream.get(), messages, model_request_parameters)
-
-    def _key(self) -> str:
-        return f"{self.base_url} {self.model_name}"
 
     def _complete(
         self, stream: Any, asked: tuple[list[ModelMessage], ModelSettings | None, ModelRequestParameters]
@@ -140,7 +137,7 @@ class ServedModel(OpenAIChatModel):
                 return
             whole = await self.request(*asked)
             if whole.tool_calls:
-                _DROPPING.add(self._key())
+                self._drops_calls = True
                 LOGGER.warning(NOT_STREAMED, self.model_name)
             elif had_call:
                 words = "the server dropped a call from its stream"
