@@ -14,13 +14,15 @@ from .errors import NotPending, UsageError
 from .fold import fold
 from .journal import Journal
 from .run_request import Prompt
-from .searching import MESSAGES
 from .store import Mail, SessionStore, decided_before
 
 if TYPE_CHECKING:
     from .fold import Fold
 
-__all__ = ["Mailbox", "first_message"]
+__all__ = ["MESSAGES", "Mailbox", "first_message"]
+
+MESSAGES = ("prompt", "steer")
+"""The kinds of mail that are messages."""
 
 
 class Mailbox:

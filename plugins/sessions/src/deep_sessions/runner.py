@@ -18,7 +18,6 @@ from pydantic_core import from_json
 from deep_core import DeepAgentDeps, PluginKernel
 
 from .attempt import Attempt, Choose, outcome_of
-from .compaction import Compacted, compact
 from .decisions import take_decisions
 from .edits import Edits, Places, Workspaces
 from .journal import Tap, usage_of
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from pydantic_ai.usage import UsageLimits
     from pydantic_ai.workspaces import WorkspaceBackend
 
+    from .compaction import Compacted
     from .fold import Run
 
 __all__ = ["Outcome", "Runner"]
@@ -259,6 +259,8 @@ class Runner:
             DecisionsPending: calls wait for a person.
             UsageError: its last run was interrupted, and may go on.
         """
+        from .compaction import compact
+
         token = token or CancellationToken()
         async with self._leases.hold(session_id, create=False, token=token) as held:
             async with self._leases.lock(session_id):

@@ -16,10 +16,7 @@ from .ledger_rows import UNKNOWN
 from .plain import MESSAGE
 from .store import Entry
 
-__all__ = ["MESSAGES", "CallSearch", "StoredCall", "is_message"]
-
-MESSAGES = ("prompt", "steer")
-"""The kinds of mail that are messages."""
+__all__ = ["CallSearch", "StoredCall", "is_message"]
 
 
 def is_message(entry: Entry, message_id: str) -> bool:

@@ -25,11 +25,12 @@ from .errors import AgentClosed, AgentError, NothingToResume, SessionBusy
 from .events import SHIFT, Event, events_of, number
 from .feed import Feed
 from .fold import fold
+from .mailbox import MESSAGES
 from .manage import short_title, take_back
 from .plain import MESSAGE, prompt_text
 from .reading import entries_of
 from .run_request import RunRequest
-from .searching import MESSAGES, CallSearch, StoredCall, is_message
+from .searching import CallSearch, StoredCall, is_message
 from .slot import TITLE, session_in
 from .store import Entry
 
