@@ -224,6 +224,9 @@ def test_a_bad_entry_costs_itself_and_says_what_to_type(entry: Any, status: str,
     (warning,) = warned  # once for all agents
     assert warning.startswith(f"capability bad is {status}: ")
     assert says in warning
+    assert (incident.error.endswith("; correct plugins.named_capabilities.options.entries.bad")) == (
+        status == "invalid"
+    )
     with pytest.raises(PluginError, match="capability bad is"):
         kernel_with({"bad": entry}, strict=True).create_agent(scripted())
 

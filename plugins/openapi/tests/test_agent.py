@@ -280,11 +280,13 @@ async def test_a_missing_credential_is_said(shop: Callable[..., Json], server: M
         ({"tools": "read &"}, "tools: "),
         ({"auth": "somehow"}, "auth: "),
         ({"specs": "x"}, "specs: unknown key. Did you mean"),
+        ({"base_url": ..., "baseurl": "https://api.test"}, "baseurl: unknown key. Did you mean 'base_url'?"),
     ],
 )
 def test_a_wrong_service_costs_itself(entry: Json, why: str, shop: Callable[..., Json]) -> None:
     options = shop()
-    options["apis"]["other"] = {**options["apis"]["shop"], **entry}
+    whole = {**options["apis"]["shop"], **entry}
+    options["apis"]["other"] = {key: value for key, value in whole.items() if value is not ...}
     with pytest.raises(PluginError, match="service other") as error:
         kernel().create_agent(TestModel(), openapi=options)
     assert why in str(error.value)
@@ -292,6 +294,13 @@ def test_a_wrong_service_costs_itself(entry: Json, why: str, shop: Callable[...,
     with pytest.warns(PluginWarning, match="service other"):
         agent = used.create_agent(TestModel(), openapi=options)
     assert {tool.name.partition("_")[0] for tool in used.explain(agent).tools} == {"shop"}
+    (incident,) = used.incidents
+    assert incident.error.endswith("; correct plugins.openapi.options.apis.other")  # the doctor's way out
+
+
+def test_an_expression_that_chooses_nothing_suggests_a_name(shop: Callable[..., Json]) -> None:
+    with pytest.raises(PluginError, match=r"service shop: tools: no tool named 'opn'; did you mean 'open'\? .*5 oper"):
+        tools_of(shop(tools="name:opn"))
 
 
 async def test_a_document_that_the_model_may_write_must_be_pinned(

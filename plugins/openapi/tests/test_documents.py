@@ -194,6 +194,7 @@ def test_yaml_keeps_what_yaml_1_1_would_change() -> None:
     [
         (b"{", "neither JSON nor YAML"),
         (b"- a", "no mapping"),
+        (b"", "it is empty"),
         (b"\xff\xfe", "neither JSON nor YAML"),
         (b"a: " + b"[" * 5_000, "neither JSON nor YAML"),
         (b'{"a":' * 100_000, "neither JSON nor YAML"),

@@ -224,7 +224,10 @@ def _report(context: AgentContext, entry: Entry) -> None:
     message = f"capability {entry.name} is {entry.status}: {entry.reason}"
     if context.kernel.strict:
         raise PluginError(f"plugin {context.kernel.label(PLUGIN)}: {message}", plugin=PLUGIN)
-    incident = Incident(PLUGIN, f"entry {entry.name}", f"{entry.status}: {entry.reason}", "the agent goes without it")
+    # The doctor shows what stands behind the last semicolon as the way out, or the command.
+    way = f"; correct plugins.{PLUGIN}.options.entries.{entry.name}" if entry.status == "invalid" else ""
+    why = f"{entry.status}: {entry.reason}{way}"
+    incident = Incident(PLUGIN, f"entry {entry.name}", why, "the agent goes without it")
     if incident not in context.kernel.latest:  # once for all agents of the kernel
         context.kernel.latest.append(incident)
         warnings.warn(f"{message}; the agent goes without it", PluginWarning, stacklevel=2)

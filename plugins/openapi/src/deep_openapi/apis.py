@@ -74,7 +74,9 @@ def report(context: AgentContext, name: str, why: str) -> None:
     """
     if context.kernel.strict:
         raise PluginError(f"plugin {context.kernel.label(PLUGIN)}: service {name}: {why}", plugin=PLUGIN)
-    incident = Incident(PLUGIN, f"service {name}", why[:1_000], "the agent goes without it")
+    # The doctor shows what stands behind the last semicolon as the way out.
+    correct = f"correct plugins.openapi.options.apis.{name}"
+    incident = Incident(PLUGIN, f"service {name}", f"{why[:1_000]}; {correct}", "the agent goes without it")
     if incident not in context.kernel.latest:
         context.kernel.latest.append(incident)
         warnings.warn(f"service {name}: {why}; the agent goes without it", PluginWarning, stacklevel=2)
@@ -105,7 +107,9 @@ def _read(name: str, entry: Any) -> Api:
 
 
 def _explained(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
+    # A misspelt key comes first: the key that is then missing is the same mistake.
+    found = error.errors(include_url=False, include_input=False)
+    first = min(found, key=lambda each: each["type"] != "extra_forbidden")
     path, message = ".".join(str(part) for part in first["loc"]), first["msg"]
     if first["type"] == "extra_forbidden":
         message = f"unknown key.{suggest(path, ApiSettings.model_fields)} Known: {', '.join(ApiSettings.model_fields)}"

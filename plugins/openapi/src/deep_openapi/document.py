@@ -138,7 +138,8 @@ def parse(data: bytes, name: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DocumentError(f"{name} is neither JSON nor YAML: {' '.join(str(error).split())[:300]}") from error
     if not isinstance(found, Mapping):
-        raise DocumentError(f"{name} is no OpenAPI document: it is no mapping")
+        why = "it is empty" if found is None else "it is no mapping"
+        raise DocumentError(f"{name} is no OpenAPI document: {why}")
     return cast("Mapping[str, Any]", found)
 
 

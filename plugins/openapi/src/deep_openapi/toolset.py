@@ -16,6 +16,7 @@ from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.toolsets import AbstractToolset
 from pydantic_ai.toolsets.abstract import ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
+from tool_expressions import UnmatchedExpression, check_matches
 
 from deep_core import DeepAgentDeps, ToolFacts
 from deep_core.plugin_api import RESERVED_TOOL_NAMES
@@ -156,10 +157,11 @@ class OpenapiToolset(AbstractToolset[Any]):
                 self._context.logger.info("service %s: left out %s: %s", api.name, where, why)
         if api.offered is None:
             return known
-        found = [each for each in known if api.offered.matches(each[0])]
-        if not found:
-            report(self._context, api.name, f"tools: {api.offered} matches none of its {len(known):,} operations")
-        return found
+        try:
+            check_matches(api.offered, [facts for facts, _ in known], where="tools")
+        except UnmatchedExpression as error:
+            report(self._context, api.name, f"{error} among its {len(known):,} operations")
+        return [each for each in known if api.offered.matches(each[0])]
 
 
 _LISTINGS: dict[tuple[str, str | None, Stamp], Listing] = {}

@@ -286,7 +286,8 @@ _HINTS = {
     "||": "use one |",
     ",": "use | for either, & for both",
     "-": "use & ~ to exclude",
-    "*": "there are no wildcards: ^x selects names that start with x",
+    "*": "there are no wildcards: ^x, without name:, selects names that start with x",
+    ":^": "^x stands alone, without a word and a colon",
     "'": "use double quotes",
 }
 
