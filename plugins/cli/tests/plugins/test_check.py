@@ -208,6 +208,23 @@ def test_a_showcase_passes(name: str, links: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.wheels
+def test_options_make_the_tools_of_a_plugin_that_waits_for_a_service(links: Path, tmp_path: Path) -> None:
+    project, config = tmp_path / "tickets", tmp_path / "tickets.toml"
+    shutil.copytree(SHOWCASES / "acme-tickets", project, ignore=shutil.ignore_patterns("tests"))
+    check = ("check", project, "--find-links", links)
+    assert "its options, for --config FILE: url, user" in run(*check).output
+    config.write_text('[plugins.tickets.options]\nurl = "http://127.0.0.1:9"\n', encoding="utf-8")
+    done = run(*check, "--config", config)
+    assert done.exit_code == 0, done.output
+    assert "tools: tickets_list (network read)" in done.output
+    config.write_text("[plugins.tickets.options]\nurls = 1\n", encoding="utf-8")
+    assert (
+        "--config: plugins.tickets.options.urls: unknown option. Did you mean 'url'?"
+        in run(*check, "--config", config).output
+    )
+
+
+@pytest.mark.wheels
 def test_the_site_of_our_own_plugins_is_made_of_their_checks(links: Path, tmp_path: Path) -> None:
     rows, out = tmp_path / "rows", tmp_path / "out"
     projects = [tomllib.loads(path.read_text())["project"] for path in PLUGINS.glob("*/pyproject.toml")]

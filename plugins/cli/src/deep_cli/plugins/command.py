@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..failure import FAILED, USAGE, Failure
-from ..flags import json_option, verbose_option
+from ..flags import FILE, json_option, verbose_option
 from ..terminal.output import confirm, say, say_json
 from ..terminal.screen import label, one_line, redact
 from . import listing
@@ -200,6 +200,7 @@ def _checking(function: Callable[..., None]) -> Callable[..., None]:
     options = (
         click.option("--find-links", metavar="DIR", multiple=True, type=folder, help="A folder of wheels to use, too."),
         click.option("--rows", metavar="DIR", type=click.Path(path_type=Path), help="Write what was found there."),
+        click.option("--config", type=FILE, help="A configuration file with the options that its plugins get."),
         click.option("--timeout", metavar="SECONDS", default=600.0, help="How long each step may take. Default: 600."),
         verbose_option,
     )
@@ -213,7 +214,12 @@ def _checking(function: Callable[..., None]) -> Callable[..., None]:
 @_checking
 @click.pass_context
 def check(
-    ctx: click.Context, targets: tuple[str, ...], find_links: tuple[Path, ...], rows: Path | None, timeout: float
+    ctx: click.Context,
+    targets: tuple[str, ...],
+    find_links: tuple[Path, ...],
+    rows: Path | None,
+    config: Path | None,
+    timeout: float,
 ) -> None:
     """Try distributions, each in a fresh environment, and say what is wrong with them.
 
@@ -222,7 +228,7 @@ def check(
     """
     from .checking.command import check_all
 
-    ctx.exit(check_all(targets, (), find_links, rows, timeout))
+    ctx.exit(check_all(targets, (), find_links, rows, timeout, config))
 
 
 @plugins.command("test-against")
@@ -242,12 +248,13 @@ def test_against(
     folder: str,
     find_links: tuple[Path, ...],
     rows: Path | None,
+    config: Path | None,
     timeout: float,
 ) -> None:
     """Try a project as `check` does, with other versions of deep and Pydantic AI. For its author's CI."""
     from .checking.command import check_all
 
-    ctx.exit(check_all([folder], versions, find_links, rows, timeout))
+    ctx.exit(check_all([folder], versions, find_links, rows, timeout, config))
 
 
 @plugins.command("site")

@@ -22,14 +22,23 @@ TOOLS = ("pytest-deep", "pytest-xdist")
 """What a check needs beside the distribution: projects may name workers in their own options."""
 TEST = '''"""Made by deep plugins check."""
 
+import tomllib
+from pathlib import Path
+
 from pytest_deep import PluginConformance
+
+PLUGINS = tomllib.loads(Path({config!r}).read_text("utf-8")).get("plugins", {{}})
+OPTIONS = {{name: table.get("options") for name, table in PLUGINS.items() if isinstance(table, dict)}}
 
 {classes}
 '''
 CLASS = """
 class TestConformance{number}(PluginConformance):
     plugin = {name!r}
+    plugin_options = OPTIONS.get({name!r})
 """
+CONFIG = "options.toml"
+"""In the environment's folder. No name of a project's file, so that it counts only where it is named."""
 FACTS = Path(__file__).with_name("facts.py")
 """A script: the environment that is checked need not have deep-cli."""
 PYTEST = ("-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "--import-mode=importlib")
@@ -94,7 +103,7 @@ class Row:
         return not self.problem and bool(self.plugins) and active and self.conformance.well and own
 
 
-def check(target: str, given: Sequence[str], find_links: Sequence[str], seconds: float) -> Row:
+def check(target: str, given: Sequence[str], find_links: Sequence[str], seconds: float, config: str = "") -> Row:
     """Check a distribution in an environment of its own.
 
     Args:
@@ -102,6 +111,7 @@ def check(target: str, given: Sequence[str], find_links: Sequence[str], seconds:
         given: `deep==…`, `pydantic-ai==…`; without, the versions that run here.
         find_links: folders of wheels.
         seconds: how long each step may take.
+        config: a configuration file's text, with the options of its plugins.
     """
     checked = datetime.now(UTC).isoformat(timespec="seconds")
     versions = versions_of(given)
@@ -112,6 +122,7 @@ def check(target: str, given: Sequence[str], find_links: Sequence[str], seconds:
     name = _name(target, path)
     with TemporaryDirectory(prefix="deep-check-") as temporary:
         environment = Environment(Path(temporary), seconds)
+        (environment.folder / CONFIG).write_text(config, encoding="utf-8")
         made = environment.make()
         if made.code:
             raise Failure(f"no environment could be made: {made.last}", FAILED)
@@ -133,13 +144,14 @@ def _row(environment: Environment, name: str, path: Path, before: dict[str, str]
     new = sorted(each for each in after if each not in before)
     name = name if name in after else next((each for each in new if "deep" in each), name)
     about = environment.python("-c", ABOUT, name, cwd=environment.folder)
-    facts = environment.python(str(FACTS), name, cwd=environment.folder)
+    facts = environment.python(str(FACTS), name, str(environment.folder / CONFIG), cwd=environment.folder)
     versions: dict[str, str] = {}
     version = summary = ""
     if about.code == 0:
         version, summary, versions = json.loads(about.out.splitlines()[-1])
     if facts.code:
-        return Row(name, version, summary, versions=versions, problem=f"it cannot be looked at: {facts.last}")
+        why = facts.last.replace(str(environment.folder / CONFIG), "--config")
+        return Row(name, version, summary, versions=versions, problem=f"it cannot be looked at: {why}")
     plugins = tuple(json.loads(facts.out.splitlines()[-1]))
     if not plugins:
         return Row(name, version, summary, versions=versions, problem="it has no plugin: no entry point 'deep'")
@@ -194,7 +206,8 @@ def _conformance(environment: Environment, plugins: Sequence[str]) -> Tests:
     folder = environment.folder / "conformance"
     folder.mkdir()
     classes = "\n".join(CLASS.format(number=number, name=name) for number, name in enumerate(plugins))
-    (folder / "test_conformance.py").write_text(TEST.format(classes=classes), encoding="utf-8")
+    text = TEST.format(config=str(environment.folder / CONFIG), classes=classes)
+    (folder / "test_conformance.py").write_text(text, encoding="utf-8")
     return _pytest(environment, folder, "test_conformance.py")
 
 

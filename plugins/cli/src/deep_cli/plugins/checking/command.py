@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ...failure import FAILED, Failure
 from ...terminal.output import say
@@ -18,16 +19,25 @@ __all__ = ["build_site", "check_all"]
 
 
 def check_all(
-    targets: Sequence[str], given: Sequence[str], find_links: Sequence[Path], rows: Path | None, seconds: float
+    targets: Sequence[str],
+    given: Sequence[str],
+    find_links: Sequence[Path],
+    rows: Path | None,
+    seconds: float,
+    config: Path | None,
 ) -> int:
     """Check distributions one after the other, say what came out, and write their rows; return the exit code.
 
     Raises:
-        Failure: no environment could be made, or a target is none.
+        Failure: no environment could be made, a target is none, or the configuration cannot be read.
     """
     code = 0
+    try:
+        options = "" if config is None else config.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise Failure(f"{config}: {one_line(str(error), 200)}") from error
     for target in targets:
-        row = check(target, given, [str(folder.resolve()) for folder in find_links], seconds)
+        row = check(target, given, [str(folder.resolve()) for folder in find_links], seconds, options)
         _say(row)
         code = code if row.well else FAILED
         if rows is not None:
@@ -46,11 +56,12 @@ def _say(row: Row) -> None:
     if row.problem:
         say(f"  {one_line(row.problem, 500)}")
     for plugin in row.plugins:
-        why = f": {one_line(plugin['reason'], 300)}" if plugin["reason"] else ""
+        about = plugin["reason"] or ", ".join(plugin["hooks"])
+        why = f": {one_line(about, 300)}" if about else ""
         say(f"  plugin {label(plugin['name'])} is {plugin['status']}{why}")
         if plugin["tokens"] is not None:
-            tools = ", ".join(f"{tool['name']} ({' '.join(tool['tags'])})" for tool in plugin["tools"]) or "none"
-            say(f"    {plugin['tokens']:,} tokens a request; tools: {one_line(tools, 300)}")
+            tools = ", ".join(f"{tool['name']} ({' '.join(tool['tags'])})" for tool in plugin["tools"])
+            say(f"    {plugin['tokens']:,} tokens a request; tools: {one_line(tools or _no_tools(plugin), 300)}")
         for incident in plugin.get("incidents", ()):
             say(f"    {one_line(incident, 300)}")
     if row.plugins:
@@ -58,6 +69,14 @@ def _say(row: Row) -> None:
         if row.suite is not None:
             _say_tests("its own tests", row.suite)
         say(f"  with {with_}")
+
+
+def _no_tools(plugin: dict[str, Any]) -> str:
+    """Why a plugin that brings tools has none: it waits for what its options name, such as a service."""
+    options = ", ".join(plugin["options"])
+    if "deep_toolsets" not in plugin["hooks"] or not options:
+        return "none"
+    return f"none as it is configured; its options, for --config FILE: {options}"
 
 
 def _say_tests(what: str, tests: Tests) -> None:

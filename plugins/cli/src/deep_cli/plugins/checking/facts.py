@@ -1,6 +1,6 @@
 """Print what the plugins of one distribution bring and cost, as JSON. Runs in the environment that is checked.
 
-A script of this folder: `python facts.py DISTRIBUTION`.
+A script of this folder: `python facts.py DISTRIBUTION CONFIG`.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from deep_core.plugin_api import canonical, find_plugins
 __all__ = ["facts", "main"]
 
 
-def facts(distribution: str) -> list[dict[str, Any]]:
-    """Return a table for each plugin of a distribution."""
+def facts(distribution: str, config: Path) -> list[dict[str, Any]]:
+    """Return a table for each plugin of a distribution, with the options of a configuration file."""
     found = find_plugins()
     records = [record for record in found.records if canonical(record.distribution or "") == canonical(distribution)]
     with TemporaryDirectory() as data:
-        return [_plugin(record.name, Path(data)) for record in records]
+        return [_plugin(record.name, Path(data), config) for record in records]
 
 
-def _plugin(name: str, data: Path) -> dict[str, Any]:
+def _plugin(name: str, data: Path, config: Path) -> dict[str, Any]:
     from pydantic_ai.models.test import TestModel
     from pydantic_ai.workspaces import UnavailableWorkspace
 
-    with Kernel(data_dir=data) as kernel:
+    with Kernel(data_dir=data, config=config) as kernel:
         record = kernel.plugins[name]
         row: dict[str, Any] = {
             "name": name,
@@ -44,13 +44,16 @@ def _plugin(name: str, data: Path) -> dict[str, Any]:
         )
         tools = [{"name": tool.name, "tags": sorted(tool.tags)} for tool in explanation.tools if tool.plugin == name]
         tokens = explanation.by_plugin().get(name, 0)
+        model = kernel.option_models().get(name)
+        options = [*model.model_fields] if model else []
         incidents = [str(incident) for incident in kernel.incidents if incident.plugin == name]
-        return {**row, "hooks": [*(record.hooks or ())], "tools": tools, "tokens": tokens, "incidents": incidents}
+        found = {"hooks": [*(record.hooks or ())], "tools": tools, "tokens": tokens}
+        return {**row, **found, "options": options, "incidents": incidents}
 
 
 def main() -> None:
     """Print the facts."""
-    print(json.dumps(facts(sys.argv[1])))
+    print(json.dumps(facts(sys.argv[1], Path(sys.argv[2]))))
 
 
 if __name__ == "__main__":
