@@ -95,6 +95,14 @@ def test_mistakes_are_one_line_and_exit_code_2(words: list[str], said: str, tmp_
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_named_configuration_of_an_untrusted_file_says_how_to_trust_it(tmp_path: Path) -> None:
+    file = tmp_path / "deep.toml"
+    file.write_text('[plugins.trials.options.agents.blind]\nplugins = { disable = ["todo"] }\n', encoding="utf-8")
+    for command in ("run", "ablate"):
+        said = deep(command, "smoke", "--agent", "blind", folder=tmp_path, code=2).stderr.splitlines()
+        assert said[-1] == f"deep: --agent blind: {file} has it, and is not trusted: deep config trust {file}"
+
+
 def written(folder: Path, *passed: bool, agent: str = "deep") -> None:
     file = TrialsFile(folder)
     for number, each in enumerate(passed):

@@ -22,11 +22,20 @@ DEEP = "deep"
 """The agent of all installed plugins, with their defaults."""
 
 
-def named(kernel: PluginKernel) -> Mapping[str, Mapping[str, Any]]:
-    """Return the named configurations of `[plugins.trials.options.agents]`."""
+def named(kernel: PluginKernel, wanted: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+    """Return the named configurations of `[plugins.trials.options.agents]`.
+
+    Raises:
+        AgentNotFound: a wanted one stands only in a project's file that is not trusted.
+    """
     from .options import TrialsOptions
 
-    return kernel.context("trials").options(TrialsOptions).agents
+    found = kernel.context("trials").options(TrialsOptions).agents
+    ignored, source = kernel.config.plugin("trials").project_options.get("agents", ({}, ""))
+    for agent in wanted:
+        if agent not in found and isinstance(ignored, Mapping) and agent in ignored:
+            raise AgentNotFound(f"--agent {agent}: {source} has it, and is not trusted: deep config trust {source}")
+    return found
 
 
 def contenders(

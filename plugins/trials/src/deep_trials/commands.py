@@ -110,7 +110,7 @@ def run(ctx: click.Context, suite_name: str, **options: Any) -> None:
     with failures():
         with Kernel() as kernel:
             suite = chosen_suite(suite_name, kernel, options["tasks"])
-            chosen = contenders(suite, options["agents"], options["models"], named(kernel))
+            chosen = contenders(suite, options["agents"], options["models"], named(kernel, options["agents"]))
         outcome, folder = run_trials(suite, chosen, **options)
     show(outcome, folder, options["output"])
     ctx.exit(exit_code(outcome))
@@ -251,8 +251,8 @@ def ablate(ctx: click.Context, suite_name: str, **options: Any) -> None:
     with failures():
         with Kernel() as kernel:
             suite = chosen_suite(suite_name, kernel, options["tasks"])
-            models = [options["model"]] if options["model"] else []
-            whole = contenders(suite, [options["agent"]], models, named(kernel))[0]
+            models, agents = [options["model"]] if options["model"] else [], [options["agent"]]
+            whole = contenders(suite, agents, models, named(kernel, agents))[0]
             parts = [Part("plugin", name) for name in options["plugins"]] + [
                 Part("tool", name) for name in options["tools"]
             ]
@@ -312,7 +312,7 @@ def record(ctx: click.Context, suite_name: str, cassette: Path, **options: Any) 
     with failures():
         with Kernel() as kernel:
             suite = chosen_suite(suite_name, kernel, options["tasks"])
-            chosen = contenders(suite, options["agents"], options["models"], named(kernel))
+            chosen = contenders(suite, options["agents"], options["models"], named(kernel, options["agents"]))
         for model in {each.model for each in chosen if each.model}:
             load_key(model)
         folder = run_folder(options["out"], suite.name)
