@@ -89,6 +89,8 @@ class RunCalls:
     handed: dict[str, str] = field(default_factory=dict[str, str])
 
 
+NO_RUN = RunCalls()
+"""Of every session between its runs. Nothing is written to it: `calls_of` gives it to nobody."""
 RUN: StateSlot[RunCalls] = StateSlot("deep_run", RunCalls, RunCalls, persist=False)
 """The calls of the run that holds the session; an empty record without one."""
 

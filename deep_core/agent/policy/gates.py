@@ -38,7 +38,7 @@ from ..tools.toolsets import ToolRules
 from .approvals import args_as_json, close_open_calls, note_decisions
 from .budget import release_request, reserve_request
 from .cut_calls import refuse_cut
-from .decisions import NO_CALL_WAITS, RUN, Policy, RunCalls, calls_of, decided
+from .decisions import NO_CALL_WAITS, NO_RUN, RUN, Policy, RunCalls, calls_of, decided
 
 if TYPE_CHECKING:
     from pydantic_ai.capabilities.abstract import (
@@ -165,7 +165,7 @@ class PolicyCapability(HostingCapability, PendingMessageDrainCapability):
             finally:
                 release_request(ctx)
                 if deps.state[RUN] is calls:  # an abandoned run may end after the next one has begun
-                    deps.state[RUN] = RunCalls()
+                    deps.state[RUN] = NO_RUN
 
     def _above(self, caller: SessionState | None) -> tuple[Policy, ...]:
         """Return the policies of the callers that this agent's policy does not include."""
