@@ -158,13 +158,15 @@ def test_a_site_shows_each_row_and_runs_nothing_of_it(tmp_path: Path) -> None:
         "distribution": "Index",
         "plugins": [{**ROW["plugins"][0], "name": "index", "tokens": None}],
     }
-    for number, row in enumerate((ROW, broken, older, named_index, WORTH)):
+    waiting = {**ROW["plugins"][0], "tokens": 0, "tools": [], "options": ["url"]}
+    service: dict[str, Any] = {**ROW, "distribution": "acme-service", "plugins": [waiting]}
+    for number, row in enumerate((ROW, broken, older, named_index, service, WORTH)):
         (rows / f"{number}.json").write_text(json.dumps(row))
-    assert "3 distributions" in run("site", rows, "--out", out, "--title", "Our plugins").output
+    assert "4 distributions" in run("site", rows, "--out", out, "--title", "Our plugins").output
     index = Page(out / "index.html")
-    assert index.links == ["acme-broken.html", "acme-tides.html", "index-.html"]
+    assert index.links == ["acme-broken.html", "acme-service.html", "acme-tides.html", "index-.html"]
     assert "Tides & <script>alert(1)</script>" in index.text
-    for said in ("1,045", "+40 (+10 to +70)", "not measured", "not known"):
+    for said in ("1,045", "+40 (+10 to +70)", "not measured", "0 until configured", "not known"):
         assert said in index.text
     assert "Old" not in index.text
     assert "script" not in index.tags
@@ -172,13 +174,18 @@ def test_a_site_shows_each_row_and_runs_nothing_of_it(tmp_path: Path) -> None:
     for said in (
         "tide: read, network",
         "20 passed, 0 failed, 1 skipped",
-        "2026-11-29",
+        "2026-11-29 10:00 UTC",
+        "deep plugins install acme-tides",
         "deep 0.0.9",
         "deep_toolsets",
         "It helps.",
     ):
         assert said in about.text
     assert "it cannot be installed" in Page(out / "acme-broken.html").text
+    configured = Page(out / "acme-service.html").text
+    assert "Options: url" in configured
+    assert "no tools before it is configured" in configured
+    assert "before it is configured" not in about.text
 
 
 def test_a_site_of_no_rows_says_how_to_make_them(tmp_path: Path) -> None:

@@ -152,7 +152,9 @@ def _row(environment: Environment, name: str, path: Path, before: dict[str, str]
     if facts.code:
         why = facts.last.replace(str(environment.folder / CONFIG), "--config")
         return Row(name, version, summary, versions=versions, problem=f"it cannot be looked at: {why}")
-    plugins = tuple(json.loads(facts.out.splitlines()[-1]))
+    # A reason names the file that raised; where this environment was says nothing.
+    said = facts.out.splitlines()[-1].replace(f"{environment.folder}/", "")
+    plugins = tuple(json.loads(said))
     if not plugins:
         return Row(name, version, summary, versions=versions, problem="it has no plugin: no entry point 'deep'")
     active = [plugin["name"] for plugin in plugins if plugin["status"] == "active"]

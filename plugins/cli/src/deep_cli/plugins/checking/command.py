@@ -13,7 +13,7 @@ from ...failure import FAILED, Failure
 from ...terminal.output import say
 from ...terminal.screen import label, one_line
 from .check import Row, Tests, check
-from .site import read_rows, write_site
+from .site import awaited, read_rows, write_site
 
 __all__ = ["build_site", "check_all"]
 
@@ -73,10 +73,8 @@ def _say(row: Row) -> None:
 
 def _no_tools(plugin: dict[str, Any]) -> str:
     """Why a plugin that brings tools has none: it waits for what its options name, such as a service."""
-    options = ", ".join(plugin["options"])
-    if "deep_toolsets" not in plugin["hooks"] or not options:
-        return "none"
-    return f"none as it is configured; its options, for --config FILE: {options}"
+    options = ", ".join(awaited(plugin))
+    return f"none as it is configured; its options, for --config FILE: {options}" if options else "none"
 
 
 def _say_tests(what: str, tests: Tests) -> None:

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, cast
 
-__all__ = ["read_rows", "write_site"]
+__all__ = ["awaited", "read_rows", "write_site"]
 
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff;
@@ -72,6 +72,11 @@ def write_site(rows: Sequence[dict[str, Any]], out: Path, title: str) -> None:
         (out / _file(name)).write_text(page, encoding="utf-8")
 
 
+def awaited(plugin: Mapping[str, Any]) -> Sequence[str]:
+    """Return the options that a plugin without tools may wait for, such as the address of a service."""
+    return () if plugin["tools"] or "deep_toolsets" not in plugin["hooks"] else plugin.get("options", ())
+
+
 def _stem(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
 
@@ -89,8 +94,11 @@ def _table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     for row in rows:
         name, version = escape(row["distribution"]), escape(str(row.get("version") or ""))
         known = [plugin["tokens"] for plugin in row["plugins"] if plugin.get("tokens") is not None]
+        tokens = f"{sum(known):,}" if known else "not known"
+        if any(map(awaited, row["plugins"])):
+            tokens += " until configured"
         worth = ", ".join(_points(plugin["worth"]) for plugin in row["plugins"] if plugin["worth"])
-        short = {"Tokens a request": f"{sum(known):,}" if known else "not known", "Check": _verdict(row)}
+        short = {"Tokens a request": tokens, "Check": _verdict(row)}
         if measured:
             short["Worth"] = worth or "not measured"
         cells = (f'<td class="short" data-head="{head}">{short[head]}</td>' for head in heads[2:])
@@ -116,20 +124,26 @@ def _about(row: dict[str, Any], title: str) -> Iterator[str]:
     yield f'<p><a href="index.html">{escape(title)}</a></p>'
     yield f"<h1>{name} {escape(str(row.get('version') or ''))}</h1>"
     yield f"<p>{escape(row['summary'])}</p>\n<p>Check: {_verdict(row)}</p>"
+    yield f"<p><code>deep plugins install {name}</code></p>"
     if row["problem"]:
         yield f'<p class="bad">{escape(row["problem"])}</p>'
     for plugin in row["plugins"]:
         yield f"<h2>Plugin <code>{escape(plugin['name'])}</code>: {escape(plugin['status'])}</h2>"
         if plugin["reason"]:
             yield f"<p>{escape(plugin['reason'])}</p>"
-        tokens = "Not known how many" if plugin.get("tokens") is None else f"{plugin['tokens']:,}"
-        yield f"<p>{tokens} tokens a request. Hooks: {_codes(plugin['hooks'])}</p>"
+        if plugin.get("tokens") is not None:
+            yield f"<p>{plugin['tokens']:,} tokens a request.</p>"
+        for what in ("hooks", "options"):
+            if plugin.get(what):
+                yield f"<p>{what.capitalize()}: {_codes(plugin[what])}</p>"
+        if awaited(plugin):
+            yield "<p>It has no tools before it is configured.</p>"
         if worth := plugin["worth"]:
             said, tasks = escape(worth["sentence"].rstrip(".")), worth["tasks"]
             solved = f"{worth['with_it']:.0%} are solved with it, {worth['without']:.0%} without"
             yield f"<p>Worth: {said}. Of {tasks} tasks, {solved}.</p>"
         if plugin["tools"]:
-            yield "<ul>"
+            yield "<p>Tools and their tags:</p>\n<ul>"
             for tool in plugin["tools"]:
                 yield f"<li><code>{escape(tool['name'])}</code>: {escape(', '.join(tool['tags']) or 'no tags')}</li>"
             yield "</ul>"
@@ -141,7 +155,7 @@ def _about(row: dict[str, Any], title: str) -> Iterator[str]:
         versions = ", ".join(f"{escape(key)} {escape(value)}" for key, value in run["versions"].items())
         yield (
             f"<li>{_verdict(run)}: {escape(str(run.get('version') or 'no version'))} with {versions or 'nothing'}, "
-            f"{escape(run['checked'])}</li>"
+            f"{escape(_when(run['checked']))}</li>"
         )
     yield "</ul>"
 
@@ -152,5 +166,9 @@ def _tests(what: str, tests: dict[str, Any]) -> Iterator[str]:
         yield f"<ul>{''.join(f'<li>{escape(problem)}</li>' for problem in tests['problems'])}</ul>"
 
 
+def _when(checked: str) -> str:
+    return f"{checked[:10]} {checked[11:16]} UTC" if checked.endswith("+00:00") else checked
+
+
 def _codes(names: Sequence[str]) -> str:
-    return ", ".join(f"<code>{escape(name)}</code>" for name in names) or "none"
+    return ", ".join(f"<code>{escape(name)}</code>" for name in names)
