@@ -125,3 +125,34 @@ def test_two_plugins_with_one_tool_name_both_and_the_ways_out(deep: Any) -> None
     assert "filesystem 0.1.0 (deep-filesystem)" in done.err
     assert "twin (given by hand)" in done.err
     assert 'prefix = "' in done.err
+
+
+OWN = """
+from deep_core import create_deep_agent
+from pydantic_ai import Agent
+
+shop = create_deep_agent("anthropic:claude-sonnet-4-5", instructions="You know our shop.", defer_model_check=True)
+plain = Agent("openai:gpt-5.2", defer_model_check=True)
+"""
+
+
+@pytest.mark.slow
+def test_an_agent_of_ones_own_is_explained_with_its_model(make_deep: Any) -> None:
+    deep = make_deep("backends", "filesystem", "sessions")
+    (deep.work / "own.py").write_text(OWN)
+    data = {"model": "openai:gpt-5.2", "instructions": "You review.", "deep": {"agent": {"tool_filter": "read"}}}
+    (deep.work / "reviewer.json").write_text(json.dumps(data))
+    found = json.loads(deep("explain", "--json", "--agent", "reviewer.json").ok().out)
+    assert {tool["name"] for tool in found["tools"]} == {"ls", "read_file", "glob", "grep"}
+    assert (found["window"]["model"], found["window"]["source"]) == ("openai:gpt-5.2", "list")
+    assert deep("explain", "--prompt", "--agent", "own.py:shop").ok().out == "You know our shop.\n"
+    assert "window of anthropic:claude-sonnet-4-5: 200,000 tokens" in deep("explain", "--agent", "own.py:shop").ok().out
+    (deep.work / "plain.json").write_text('{"model": "openai:gpt-5.2"}')
+    for words, said in (
+        (["--agent", "own.py:plain"], "no plugin of deep is in this agent"),
+        (["--agent", "plain.json"], "no plugin of deep is in this agent"),
+        (["--agent", "own.py:shop", "-p", "own.py"], "leave out --plugin and --config"),
+        (["--agent", "gone.json"], "there is no such file"),
+    ):
+        done = deep("explain", *words)
+        assert (done.code, said in done.err) == (2, True), done.err

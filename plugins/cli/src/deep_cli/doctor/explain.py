@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..flags import config_option, json_option, plugin_option, verbose_option
+from ..failure import USAGE, Failure
+from ..flags import agent_option, config_option, json_option, plugin_option, verbose_option
 from ..terminal.output import Lines, say_json, say_text
 from ..terminal.screen import redact, redact_json, redirect_prints
 
@@ -25,18 +26,26 @@ __all__ = ["explain"]
 @json_option
 @click.option("--prompt", "prompt_only", is_flag=True, help="Print only the prompt.")
 @plugin_option
+@agent_option
 @config_option
 @verbose_option
-def explain(as_json: bool, prompt_only: bool, plugin_files: tuple[Path, ...], config: Path | None) -> None:
+def explain(
+    as_json: bool, prompt_only: bool, plugin_files: tuple[Path, ...], agent_name: str | None, config: Path | None
+) -> None:
     """Show the agent of `deep run`: sections, tools, processors, capabilities, and the cost of each.
 
     It needs no model and no key; tokens are an estimate (four characters each).
     """
     from ..plugins.files import load_plugin_files
-    from .preview import preview
+    from .preview import preview, preview_own
 
+    if agent_name is not None and (plugin_files or config is not None):
+        raise Failure("--agent names a whole agent: leave out --plugin and --config", USAGE)
     with redirect_prints():
-        explanation, window = preview(load_plugin_files(plugin_files), config)
+        if agent_name is not None:
+            explanation, window = preview_own(agent_name)
+        else:
+            explanation, window = preview(load_plugin_files(plugin_files), config)
     if prompt_only:
         prompt = redact(explanation.prompt)
         say_text(prompt, sys.stdout)

@@ -1,4 +1,4 @@
-"""Explain the agent of `deep run`, without a model or key."""
+"""Explain the agent of `deep run`, or the one that `--agent` names, without a model or key."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import NamedTuple
 from deep_core import Explanation, Kernel
 from deep_core.plugin_api import read_agent_config
 
+from ..failure import USAGE, Failure
 from ..flags import BACKEND
 
-__all__ = ["KnownWindow", "Preview", "preview"]
+__all__ = ["KnownWindow", "Preview", "preview", "preview_own"]
 
 
 class KnownWindow(NamedTuple):
-    """The window of the configured model.
+    """The window of the agent's model.
 
     Attributes:
-        model: its id; None if none is configured.
+        model: its id; None if none is named.
         tokens: the window.
         source: who says so: `configured`, `server`, `list`, `learned` or `guess`.
     """
@@ -65,3 +66,33 @@ def preview(plugins: Sequence[ModuleType] = (), config: Path | None = None) -> P
         # A stand-in model: the configured one would ask for its key first.
         explanation = kernel.explain(kernel.create_agent(TestModel(), backend=backend))
         return Preview(explanation, KnownWindow(settings.model.id, *asyncio.run(explained_window(kernel))))
+
+
+def preview_own(name: str) -> Preview:
+    """Explain the agent that `--agent` names, if our kernel made it.
+
+    Raises:
+        ConfigError: it names nothing, or nothing that is an agent.
+        Failure: no kernel made it.
+    """
+    import asyncio
+    import os
+
+    from deep_sessions import explained_window
+    from pydantic_ai import Agent
+
+    from deep_core import explain
+
+    from ..run.agent import find_agent
+
+    own = asyncio.run(find_agent(name, os.getcwd()))
+    if own.kernel is None or not isinstance(own.agent, Agent):
+        raise Failure(f"--agent {name}: no plugin of deep is in this agent, so there is nothing to explain", USAGE)
+    with own.kernel as kernel:
+        explanation = explain(own.agent)
+        # A model that code names is not in the configuration.
+        if own.model in ("", read_agent_config(kernel.config).model.id):
+            window = asyncio.run(explained_window(kernel))
+        else:
+            window = asyncio.run(explained_window(Kernel(discover=False, config={"agent": {"model": own.model}})))
+        return Preview(explanation, KnownWindow(own.model or None, *window))
