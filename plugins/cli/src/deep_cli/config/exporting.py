@@ -34,16 +34,21 @@ def agent_document(kernel: Kernel) -> tuple[dict[str, Any], list[str]]:
         for name in ("allow", "disable", "require")
         if (entries := config.plugin_list(name)) is not None
     }
+    left_out: list[str] = []
     for name in config.plugin_names():
         settings = config.plugin(name)
-        plugins[name] = {key: value.value for key, value in setting_values(settings).items()}
-        plugins[name] |= {"options": dict(settings.options)} if settings.options else {}
-    left_out: list[str] = []
+        table: dict[str, Any] = {key: value.value for key, value in setting_values(settings).items()}
+        table |= {"options": dict(settings.options)} if settings.options else {}
+        plugins |= {name: table} if table else {}
+        untrusted = settings.project_options.items()
+        left_out += [f"{source} (not trusted): plugins.{name}.options.{option}" for option, (_, source) in untrusted]
     deep = {
         "agent": _without_secrets("agent", agent, left_out),
         "plugins": _without_secrets("plugins", plugins, left_out),
     }
-    left_out += [f"{layer.source}: agent.{key}" for layer in restricted_layers(config) for key in layer.section]
+    left_out += [
+        f"{layer.source} (not trusted): agent.{key}" for layer in restricted_layers(config) for key in layer.section
+    ]
     found = {"model": model} if model is not None else {}
     return {**found, "deep": {key: value for key, value in deep.items() if value}}, left_out
 
