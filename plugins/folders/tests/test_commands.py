@@ -85,7 +85,8 @@ def test_a_folder_is_shown_before_it_is_added_and_pinned_by_its_content(deep: De
 
 @pytest.mark.slow
 def test_a_folder_comes_from_a_git_repository_and_from_one_place_in_it(deep: Deep, tmp_path: Path) -> None:
-    market = {"name": "market", "plugins": [{"name": name, "source": f"./plugins/{name}"} for name in LAYOUTS]}
+    plugins = [{"name": name, "source": f"./plugins/{name}"} for name in [*LAYOUTS, *map(str, range(30))]]
+    market = {"name": "market", "plugins": plugins}
     files = {f"plugins/{name}/{path}": text for name, layout in LAYOUTS.items() for path, text in layout.items()}
     repository = write(tmp_path / "market", {**files, ".claude-plugin/marketplace.json": market})
 
@@ -97,7 +98,9 @@ def test_a_folder_comes_from_a_git_repository_and_from_one_place_in_it(deep: Dee
     git("add", "-A")
     git("commit", "-m", "one")
     url = repository.as_uri()
-    assert "--path is one of plugins/methods, plugins/features" in message(deep("add", url, "--yes"))
+    said = message(deep("add", url, "--yes"))
+    assert "--path is one of plugins/methods, plugins/features" in said
+    assert said.endswith(f" and {len(plugins) - 20} more")
     for name in ("methods", "features"):
         assert deep("add", url, "--path", f"plugins/{name}", "--yes").exit_code == 0
     found = listed(deep)
@@ -316,7 +319,10 @@ def test_an_update_leaves_the_copy_that_running_programs_use(tmp_path: Path) -> 
     assert copies == [1, 2, 2]
     b, a = store.folders()
     assert (a.problem, b.problem) == ("", "")
-    assert a.source == "deep folders add https://***@example.com/a.git"
+    assert a.source == f"deep folders add https://***@example.com/a.git, digest {digest_of(root)[:12]}"
+    of_a_repository = Added("p", "https://example.com/a.git", "skills/p", "v1", "0123456789abcdef", "", False, True)
+    said = "deep skills add https://example.com/a.git --path skills/p --ref v1, commit 0123456789ab"
+    assert of_a_repository.source == said
     assert store.remove("a")
     assert [folder.name for folder in store.folders()] == ["a-z"]
     assert list((tmp_path / "store" / "content").glob("a-[0-9a-f]*")) == []

@@ -210,9 +210,7 @@ def _read(root: Path, store: Store, path: str, origin: str) -> Folder:
         return read_folder(root.resolve(), store.data("new"), origin_name(origin, path))
     except ValueError as error:
         if listed := plugins_listed(root):
-            raise BadFolder(
-                f"{without_login(origin)} holds several plugins; --path is one of {', '.join(listed[:20])}"
-            ) from error
+            raise BadFolder(f"{without_login(origin)} holds several plugins; {listed}") from error
         raise
 
 

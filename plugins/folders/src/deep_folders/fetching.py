@@ -21,6 +21,8 @@ from .store import without_login
 __all__ = ["Fetched", "fetch", "is_url", "plugins_listed"]
 
 SECONDS = 300
+LISTED = 20
+"""Most folders of a marketplace that a message names; it counts the others."""
 URL = re.compile(r"(?:https?|ssh|git|file)://|[\w.-]+@[\w.-]+:")
 SAFE = (
     *("-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never", "-c", "protocol.https.allow=always"),
@@ -103,17 +105,19 @@ def _git(command: list[str], url: str) -> str:
     return done.stdout.strip()
 
 
-def plugins_listed(root: Path) -> list[str]:
-    """Return the folders that a marketplace's file lists: a repository may hold many plugins."""
+def plugins_listed(root: Path) -> str:
+    """Return which folders a marketplace's file lists, for people; "" for none. A repository may hold many plugins."""
     try:
         data: Any = json.loads((root / ".claude-plugin" / "marketplace.json").read_text(encoding="utf-8"))
         plugins = cast("list[Any]", data["plugins"])
         sources = [str(plugin["source"]) for plugin in plugins if isinstance(plugin["source"], str)]
     except (OSError, ValueError, LookupError, TypeError):
-        return []
-    return [source.removeprefix("./") for source in sources if source.strip("./")]
+        return ""
+    listed = [source.removeprefix("./") for source in sources if source.strip("./")]
+    more = f" and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
+    return f"--path is one of {', '.join(listed[:LISTED])}{more}" if listed else ""
 
 
 def _hint(root: Path) -> str:
     listed = plugins_listed(root)
-    return f"; --path is one of {', '.join(listed[:20])}" if listed else ""
+    return f"; {listed}" if listed else ""

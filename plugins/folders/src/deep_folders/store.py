@@ -44,6 +44,15 @@ class Added:
     programs: bool
     skills_only: bool = False
 
+    @property
+    def source(self) -> str:
+        """The command that adds it again, and what it is pinned to, for people."""
+        command = f"deep {'skills' if self.skills_only else 'folders'} add {without_login(self.origin)}"
+        inside = f" --path {self.path}" if self.path else ""
+        branch = f" --ref {self.ref}" if self.ref else ""
+        pin = f"commit {self.commit[:12]}" if self.commit else f"digest {self.digest[:12]}"
+        return f"{command}{inside}{branch}, {pin}"
+
 
 def origin_name(origin: str, path: str) -> str:
     """Return the name of a folder where it comes from: a path or an address, and the folder inside it."""
@@ -100,7 +109,7 @@ class Store:
                 yield self._folder(added)
 
     def _folder(self, added: Added) -> Folder:
-        root, source = self.content(added), f"deep folders add {without_login(added.origin)}"
+        root, source = self.content(added), added.source
         if not self.holds(added):
             why = f"its copy is not what was added; deep folders update {added.name}"
             return Folder(added.name, "claude-plugin", root, source=source, problem=why)
