@@ -376,10 +376,11 @@ def test_a_wrong_configuration_is_a_failed_check_not_the_end(deep: Any) -> None:
 
 
 def test_a_projects_untrusted_file_is_reported_with_what_is_ignored(deep: Any) -> None:
-    (deep.work / "deep.toml").write_text('[agent]\nmodel = "openai:x"\n')
+    text = '[agent]\nmodel = "openai:x"\n[plugins.filesystem.options]\nread_lines = 7\n'
+    (deep.work / "deep.toml").write_text(text)
     _, found = checks(deep)
     trust = found["config:trust"]
-    assert "agent.model" in trust["message"]
+    assert "these are ignored: agent.model; these may at most narrow: plugins.filesystem.opt" in trust["message"]
     assert f"deep config trust {deep.work / 'deep.toml'}" in trust["fix"]
 
 

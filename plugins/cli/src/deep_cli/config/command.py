@@ -228,6 +228,8 @@ def trust(file: Path | None, yes: bool) -> None:
     """
     from deep_core.plugin_api import Config, ConfigFile, ConfigLayer, ignored_keys, project_files, restrict
 
+    from .untrusted import plugin_options
+
     found = (_servers(file) or ConfigFile.read(file)) if file else next(project_files(), None)
     if found is None:
         raise Failure(
@@ -237,9 +239,7 @@ def trust(file: Path | None, yes: bool) -> None:
     if found.path.suffix != ".json":  # a plugin's, such as `.mcp.json`: only that plugin knows its keys
         layer, dropped = restrict(ConfigLayer(str(found.path), found.tables(), trusted=False))
         dropped += [key.partition(": ")[2] for key in ignored_keys(Config((layer,)))]
-        # Without trust an option may at most narrow, and only its plugin knows which: with trust each counts as it is.
-        options = ((name, part.get("options", {})) for name, part in layer.data["plugins"].items() if name != "require")
-        dropped += [f"plugins.{name}.options.{option}" for name, given in options for option in given]
+        dropped += plugin_options(layer)  # with trust each counts as it is
         effect = f"these count: {', '.join(dropped)}" if dropped else "nothing changes, no key of it needs trust"
     say(f"Once you trust it, {label(effect)}")
     taken = dict.fromkeys(re.findall(r"\$\{([A-Za-z_][A-Za-z0-9_]*)", found.content.decode("utf-8", "replace")))

@@ -18,6 +18,7 @@ from deep_sessions import PROVIDER_KEYS
 from deep_core import ConfigError
 from deep_core.plugin_api import Candidate, FoundPlugins, canonical, find_plugins, find_program, scan, suggest
 
+from ..config.untrusted import plugin_options
 from ..errors import no_model
 from ..flags import BACKEND
 from ..plugins.installing.target import Target, detect
@@ -293,16 +294,17 @@ def _trust(found: FoundPlugins) -> Iterator[Check]:
             continue
         if layer.trusted:
             yield Check("config:trust", True, f"{layer.path} is trusted")
-        elif ignored := ignored_keys(found.config):
-            keys = ", ".join(key.partition(": ")[2] for key in ignored)
-            yield Check(
-                "config:trust",
-                True,
-                f"{layer.path} is not trusted, so these are ignored: {keys}",
-                f"read the file; if you agree: deep config trust {layer.path}",
-            )
-        else:
-            yield Check("config:trust", True, f"{layer.path} is not trusted, and needs no trust")
+            continue
+        ignored = [key.partition(": ")[2] for key in ignored_keys(found.config)]
+        options = plugin_options(layer)
+        effects = [f"these are ignored: {', '.join(ignored)}"] if ignored else []
+        effects += [f"these may at most narrow: {', '.join(options)}"] if options else []
+        yield Check(
+            "config:trust",
+            True,
+            f"{layer.path} is not trusted, " + (f"so {'; '.join(effects)}" if effects else "and needs no trust"),
+            f"read the file; if you agree: deep config trust {layer.path}" if effects else "",
+        )
 
 
 def _plugins(found: FoundPlugins, outcomes: Mapping[int, Outcome], target: Target) -> Iterator[Check]:
