@@ -13,7 +13,7 @@ from deep_openapi.calls import Caller
 from deep_openapi.document import Document, parse
 from deep_openapi.operations import Operation, list_operations
 from deep_openapi.options import ApiSettings, OpenapiOptions
-from deep_openapi.problems import DocumentError
+from deep_openapi.problems import CallError, DocumentError
 from deep_openapi.toolset import _checked  # pyright: ignore[reportPrivateUsage]
 from pydantic_ai.messages import BinaryContent
 
@@ -116,6 +116,25 @@ async def test_a_call_cannot_write_the_headers_that_frame_it(serve: Callable[...
     names = ["Host", "Content-Length", "Transfer-Encoding", "Connection", "Accept", "X-Own"]
     operation = operations(doc({"/h": {"get": op("h", *(param(name, "header") for name in names))}}))["h"]
     assert set(operation.schema["properties"]) == {"X-Own"}
+
+
+NULLABLE: Json = {"type": ["array", "null"], "items": STRING}
+
+
+@pytest.mark.parametrize(("media", "sent"), [("application/json", b"null"), ("application/x-www-form-urlencoded", b"")])
+async def test_null_is_a_body_in_json(media: str, sent: bytes, serve: Callable[..., MockServer]) -> None:
+    document = doc({"/n": {"put": op("n", body=content(NULLABLE, media))}}, version="3.1.0")
+    server = serve(document if sent else None)  # with the document, the server refuses a call without the body
+    assert await send(server, operations(document)["n"], body=None) == '{"ok": true}'
+    assert server.seen[0][3] == sent
+
+
+async def test_an_argument_that_makes_no_address_fails_the_call(serve: Callable[..., MockServer]) -> None:
+    server = serve()
+    operation = operations(doc({"/x/{id}": {"get": op("x", param("id", "path", {"type": "string"}))}}))["x"]
+    with pytest.raises(CallError, match="nothing was called: URL too long"):
+        await send(server, operation, id="a" * 100_000)
+    assert server.seen == []
 
 
 # -- schemas ----------------------------------------------------------------------------------------------------------

@@ -145,7 +145,10 @@ class Caller:
         return origin and f"{url.path}/".startswith(base.path.rstrip("/") + "/") and "/../" not in f"{url.path}/"
 
     async def _send(self, client: httpx2.AsyncClient, operation: Operation, built: Built) -> Answer:
-        url = httpx2.URL(built.url)
+        try:
+            url = httpx2.URL(built.url)
+        except httpx2.InvalidURL as error:
+            raise CallError(f"these arguments make no address, so nothing was called: {error}") from error
         for _ in range(MOST_REDIRECTS + 1):
             how: Any = {"files": built.files} if built.files is not None else {"content": built.content}
             try:

@@ -71,8 +71,8 @@ def build_request(
     if cookies:
         headers["Cookie"] = "; ".join(cookies)
     content, files = None, None
-    if operation.body is not None and (body := args.get(operation.body.argument)) is not None:
-        content, files = _body(operation.body, body)
+    if operation.body is not None and _has_body(operation.body, args):
+        content, files = _body(operation.body, args[operation.body.argument])
         if files is None:
             headers["Content-Type"] = _media_type(operation.body.media, content or b"")
     url = base_url.rstrip("/") + path
@@ -189,8 +189,17 @@ def _header(argument: str, text: str) -> str:
 # -- bodies ----------------------------------------------------------------------------------------------------------
 
 
+def _has_body(body: Body, args: Mapping[str, Any]) -> bool:
+    """Whether a call has a body. In JSON `null` is one: arguments that are checked have it where the document does."""
+    return args.get(body.argument) is not None or (body.argument in args and _plain(body).endswith("json"))
+
+
+def _plain(body: Body) -> str:
+    return body.media.partition(";")[0].strip().lower()
+
+
 def _body(body: Body, value: Any) -> tuple[bytes | None, Files | None]:
-    plain = body.media.partition(";")[0].strip().lower()
+    plain = _plain(body)
     if plain == "application/x-www-form-urlencoded" and isinstance(value, Mapping):
         fields = [pair for key, each in cast("Mapping[str, Any]", value).items() for pair in _field(body, key, each)]
         return "&".join(f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in fields).encode(), None
