@@ -21,6 +21,7 @@ from deep_folders import PromptBlocked
 from deep_folders.matching import fits, may_be
 from deep_folders.snapshot import digest_of
 from deep_folders.store import Added, Store
+from deep_folders.transcript import lines_of
 from deep_sessions import AgentDeps, DeepAgent
 from pydantic_ai.messages import (
     ModelMessage,
@@ -31,6 +32,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.usage import RequestUsage
 
 from deep_core import Kernel, create_default_deps
 from deep_core.plugin_api import last_live_texts
@@ -207,6 +209,29 @@ def test_a_hook_reads_the_conversation_while_it_runs(room: Room) -> None:
     assert kinds == [["text"], ["tool_use"], ["tool_result"], ["text"]]
     assert '"role":"assistant","content":[{"type":"text","text":"all is done"}]' in (data / "kept").read_text()
     assert [path.name for path in data.iterdir()] == ["kept"]
+    cost = lines[1]["message"]
+    assert cost["model"]
+    assert cost["usage"]["input_tokens"] > 0 < cost["usage"]["output_tokens"]
+    assert "usage" not in lines[0]["message"]
+
+
+def test_a_transcript_counts_tokens_of_the_cache_apart(tmp_path: Path) -> None:
+    used = RequestUsage(input_tokens=100, cache_read_tokens=60, cache_write_tokens=30, output_tokens=5)
+    (line,) = lines_of([ModelResponse([TextPart("hi")], usage=used, model_name="m")], str(tmp_path))
+    assert json.loads(line)["message"]["usage"] == {
+        "input_tokens": 10,
+        "output_tokens": 5,
+        "cache_creation_input_tokens": 30,
+        "cache_read_input_tokens": 60,
+    }
+
+
+def test_a_hook_reads_its_event_and_session_in_its_environment(room: Room) -> None:
+    tell = """printf '{"event": "%s", "session": "%s"}\n' $CLAUDE_HOOK_EVENT_NAME $CLAUDE_SESSION_ID"""
+    room.add("log", PostToolUse=f'{tell} >> "$CLAUDE_PLUGIN_DATA/heard"', Stop=KEEP)
+    room.play("go", ToolCallPart("ls", {"path": "."}))
+    told, end = room.heard("log")
+    assert told == {"event": "PostToolUse", "session": end["session_id"]}
 
 
 def test_a_hook_that_says_it_goes_on_in_the_background_blocks_nothing(
@@ -258,6 +283,33 @@ def test_what_a_hook_says_to_people_is_logged_and_is_the_reason_of_one_that_give
     assert "No force." in str(messages)
     assert "hook UserPromptSubmit of folder rules: Look" in caplog.text
     assert "\x1b" not in caplog.text
+
+
+def test_what_a_hook_prints_beside_a_good_end_is_a_detail_of_the_log(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "deep")
+    aside = {
+        event: f"echo at {event} >&2" for event in ("SessionStart", "PreToolUse", "PostToolUse", "Stop", "SessionEnd")
+    }
+    room.add("notes", **aside)
+    room.play("go", ToolCallPart("ls", {"path": "."}))
+    room.kernel.close()
+    told = [record.getMessage() for record in caplog.records if "of folder notes: at " in record.getMessage()]
+    assert [text.rpartition(" ")[2] for text in told] == [*aside]
+    assert {record.levelname for record in caplog.records if "of folder notes: at " in record.getMessage()} == {"DEBUG"}
+
+
+def test_a_hook_stops_the_agent_after_a_call_and_nobody_asks_whether_it_may_end(room: Room) -> None:
+    stop = json.dumps({"continue": False, "stopReason": "The budget is spent."})
+    room.add("purse", PostToolUse={"matcher": "LS", "command": f"printf %s '{stop}'"}, Stop=KEEP)
+    messages = room.play("go", ToolCallPart("ls", {"path": "."}), "this is never said")
+    (said,) = messages[-1].parts
+    assert isinstance(said, TextPart)
+    assert said.content == "hook of folder purse stops the agent: The budget is spent."
+    assert room.heard("purse") == []
+    room.play("go on", "done", history=messages)
+    assert [each["last_assistant_message"] for each in room.heard("purse")] == ["done"]
 
 
 def test_text_after_a_call_is_for_people(room: Room) -> None:
@@ -505,6 +557,32 @@ def test_a_hook_of_a_skill_runs_while_the_skill_is_in_use(tmp_path: Path, room: 
         assert "Step 2 is next." not in str(room.play("go", look))
         load = ToolCallPart("load_skill", {"skill_name": "plans"})
         assert "hook of folder plans: Step 2 is next." in str(room.play("go", load, look))
+
+
+@pytest.mark.parametrize(
+    ("ends", "runs"),
+    [("true", 1), ("exit 2", 3), ("exit 1", 3), ("kill -9 $$", 3)],
+    ids=["well", "no", "badly", "killed"],
+)
+def test_a_hook_of_a_skill_that_runs_once_ends_its_work_when_it_ran_well(
+    tmp_path: Path, room: Room, ends: str, runs: int
+) -> None:
+    hook = f"{{type: command, once: true, command: '{KEEP}{ends}'}}"
+    head = "---\nname: plans\ndescription: Use it to plan.\nhooks:\n  PreToolUse:\n    - matcher: LS\n"
+    plan = f"{head}      hooks: [{hook}]\n---\nPlan.\n"
+    room.add_files("plans", {".claude-plugin/plugin.json": {"name": "plans"}, "skills/plans/SKILL.md": plan})
+    look = ToolCallPart("ls", {"path": "."})
+    with Kernel(plugins=[*PLUGINS, deep_skills], discover=False, data_dir=tmp_path / "data") as kernel:
+        room.kernel = kernel
+        room.play("go", ToolCallPart("load_skill", {"skill_name": "plans"}), look, look, look)
+    assert len(room.heard("plans")) == runs
+
+
+def test_a_hook_that_is_no_skill_s_guards_on_though_it_says_once(room: Room) -> None:
+    room.add("guard", PreToolUse={"command": KEEP, "once": True})
+    look = ToolCallPart("ls", {"path": "."})
+    room.play("go", look, look)
+    assert len(room.heard("guard")) == 2
 
 
 def test_a_session_ends_with_the_process_that_began_it(room: Room) -> None:

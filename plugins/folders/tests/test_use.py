@@ -318,7 +318,8 @@ def test_the_tool_of_a_server_has_the_name_that_others_give_it() -> None:
     names = [name for name, _ in call_as_others_see_it("git_hub_search", "mcp", {}, "/")]
     assert names == ["mcp__git__hub_search", "mcp__git_hub__search", "git_hub_search"]
     given = ["mcp__git_hub__search", "mcp__plugin_x_docs__*", "Bash(git:*)", "Nope"]
-    assert tools_expression(given) == ('name:"git_hub_search" | prefix:"docs_" | name:execute', ["Nope"])
+    of_servers = '(plugin:mcp & name:"git_hub_search") | (plugin:mcp & prefix:"docs_")'
+    assert tools_expression(given) == (f"{of_servers} | name:execute", ["Nope"])
     assert tools_expression(["Nope"]) == ("", ["Nope"])
     assert tools_expression(["*"]) == (None, [])
 

@@ -27,8 +27,8 @@ Write = Callable[..., Path]
 EXECUTE = frozenset({"execute", "write", "network", "destructive"})
 
 
-def call(tool: str, tags: frozenset[str] = frozenset({"write"}), **args: Any) -> ToolCall:
-    return ToolCall(tool, tool, "filesystem", tags, args, "c1")
+def call(tool: str, tags: frozenset[str] = frozenset({"write"}), plugin: str = "filesystem", **args: Any) -> ToolCall:
+    return ToolCall(tool, tool, plugin, tags, args, "c1")
 
 
 def active(*tools: str, narrows: bool = True) -> ActiveSkill:
@@ -78,7 +78,12 @@ def active(*tools: str, narrows: bool = True) -> ActiveSkill:
     ],
 )
 def test_what_an_entry_covers(entry: str, tool: str, args: dict[str, Any], covered: bool) -> None:
-    assert covers(entry, call(tool, EXECUTE, **args)) is covered
+    plugin = "mcp" if entry.startswith("mcp__") else "filesystem"
+    assert covers(entry, call(tool, EXECUTE, plugin, **args)) is covered
+
+
+def test_an_entry_of_a_server_covers_no_tool_of_another_plugin() -> None:
+    assert not covers("mcp__docs__find", call("docs_find", EXECUTE, "openapi"))
 
 
 @pytest.mark.slow

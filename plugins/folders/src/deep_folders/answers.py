@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-__all__ = ["ALLOWS", "ASKS", "DENIES", "answer_of", "clip", "context_of", "refusal_of", "told_to_people"]
+__all__ = ["ALLOWS", "ASKS", "DENIES", "answer_of", "clip", "context_of", "refusal_of", "stop_of", "told_to_people"]
 
 REASON_CHARS = 10_000
 """Of what a model reads: the prompt of a loop and the findings of a review stand in a reason."""
@@ -39,6 +39,16 @@ def context_of(answer: Mapping[str, Any]) -> str:
     specific: object = answer.get("hookSpecificOutput")
     text = cast("dict[str, Any]", specific).get("additionalContext") if isinstance(specific, dict) else None
     return text.strip() if isinstance(text, str) else ""
+
+
+def stop_of(outcome: tuple[int, str, str] | str) -> str:
+    """Return why a hook stops the agent, by `continue: false` at a good end; "" if it does not."""
+    try:
+        answer = {} if isinstance(outcome, str) or outcome[0] else answer_of(outcome[1]) or {}
+    except ValueError:
+        return ""
+    stops = answer.get("continue", True) is False
+    return clip(str(answer.get("stopReason") or told_to_people(answer) or "it gives no reason")) if stops else ""
 
 
 def told_to_people(answer: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from deep_core import Ask, Deny
 from deep_core.plugin_api import visible
 
-from .answers import ALLOWS, ASKS, DENIES, answer_of, clip, context_of, refusal_of, told_to_people
+from .answers import ALLOWS, ASKS, DENIES, answer_of, clip, context_of, refusal_of, stop_of, told_to_people
 from .folder import ABOUT_CALLS, AFTER_CALLS
 from .matching import fits, may_be
 from .running import CANNOT_RUN, HookCall, in_use, message_of, place_of, run_hook
@@ -127,8 +127,11 @@ class HookPrograms:
         hooks = [each for each in hooks if not self.aside(each, pending.ctx)]
         with transcript(hooks, pending.ctx.messages):
             for each in hooks:
-                if told := self._told(each, await run_hook(each)):
+                outcome = await run_hook(each)
+                if told := self._told(each, outcome):
                     pending.ctx.enqueue(told)
+                if why := stop_of(outcome):
+                    pending.ctx.deps.state[HEARD].stopped = f"hook of folder {each.folder.name} stops the agent: {why}"
 
     def aside(self, seen: HookCall, ctx: RunContext[Any]) -> bool:
         """Start a hook that runs beside the run, and decides nothing; return whether it is one."""
@@ -172,6 +175,8 @@ class HookPrograms:
         outcome = await run_hook(seen)
         if isinstance(outcome, str) or outcome[0]:
             self._log_failure(seen, outcome)
+        else:
+            self.tell_people(f"hook {seen.hook.event} of folder {seen.folder.name}", outcome)
 
     def _log_failure(self, seen: HookCall, outcome: Outcome) -> None:
         text = outcome if isinstance(outcome, str) else f"exit code {outcome[0]}: {clip(outcome[2])}"
@@ -212,9 +217,9 @@ class HookPrograms:
         except ValueError as error:
             self._logger.warning("hook %s of folder %s: %s", seen.hook.event, seen.folder.name, visible(str(error)))
             return ""
+        self.tell_people(who, outcome)
         if answer is None:
             return ""  # text for a person
-        self.tell_people(who, outcome)
         reason = clip(str(answer.get("reason") or "")) if answer.get("decision") == "block" else ""
         return "\n".join(f"{who}: {text}" for text in (reason, context_of(answer)) if text)
 
@@ -259,7 +264,7 @@ class HookPrograms:
                         "tool_input": args,
                         "tool_use_id": call.call_id,
                     }
-                    yield HookCall(folder, hook, message, place, ask)
+                    yield HookCall(folder, hook, message, place, ask, spent=ctx.deps.state[HEARD].spent)
                     break
 
     async def _ask(self, seen: HookCall, said: list[str]) -> Ask | Deny | None:
@@ -281,7 +286,9 @@ class HookPrograms:
         return _verdict(out, who)
 
     def tell_people(self, who: str, outcome: Outcome) -> None:
-        """Log what a hook says to people; an answer that cannot be read says nothing."""
+        """Log what a hook says to people; an unreadable answer says nothing. At a good end, stderr is detail."""
+        if not isinstance(outcome, str) and not outcome[0] and outcome[2].strip():
+            self._logger.debug("%s: %s", who, visible(clip(outcome[2])))
         with suppress(ValueError):
             out = "" if isinstance(outcome, str) or outcome[1].startswith('{"async"') else outcome[1]
             if said := told_to_people(answer_of(out) or {}):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai import DeferredToolRequests
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import UserError
+from pydantic_ai.exceptions import SkipModelRequest, UserError
+from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_graph import End
 
 from deep_core.plugin_api import visible
@@ -23,6 +24,7 @@ from .transcript import transcript
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext, ToolCallPart, ToolDefinition
+    from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.result import FinalResult
     from pydantic_ai.run import AgentRunResult
 
@@ -85,6 +87,7 @@ class HooksAroundRuns(AbstractCapability[Any]):
         if JUDGING.get():
             return
         heard = ctx.deps.state[HEARD]
+        heard.stopped = ""
         if self._context.depth:
             if ctx.prompt is not None:  # else it goes on
                 kind = getattr(ctx.agent, "name", None) or ""
@@ -115,6 +118,15 @@ class HooksAroundRuns(AbstractCapability[Any]):
                     raise PromptBlocked(f"{each.who} blocks the message: {each.blocks}")
             heard.prompt, heard.late = "\n\n".join([*heard.late, *filter(None, [_joined(said)])]), []
 
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """End the run if a hook stopped the agent after a call: what it said is the answer."""
+        heard = ctx.deps.state[HEARD]
+        if heard.stopped and not JUDGING.get():
+            raise SkipModelRequest(ModelResponse([TextPart(heard.stopped)]))
+        return request_context
+
     async def after_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any, result: Any
     ) -> Any:
@@ -130,6 +142,8 @@ class HooksAroundRuns(AbstractCapability[Any]):
         if await self._programs.settle(ctx.run_id or ""):
             return cast("Any", result)  # the run goes on with what they said
         heard = ctx.deps.state[HEARD]
+        if heard.stopped:
+            return cast("Any", result)
         about: dict[str, Any] = {
             "stop_hook_active": heard.continued == ctx.run_id,
             "last_assistant_message": output if isinstance(output, str) else "",
@@ -172,7 +186,8 @@ class HooksAroundRuns(AbstractCapability[Any]):
             if (kind and not fits(hook.matcher, kind)) or not in_use(hook, ctx):
                 continue
             message = message_of(event, ctx.deps.session_id, place) | about
-            seen = HookCall(folder, hook, message, place, ask, variables or {})
+            spent = ctx.deps.state[HEARD].spent
+            seen = HookCall(folder, hook, message, place, ask, variables or {}, spent)
             # At an end there is nothing to run beside of: it waits for those that may wake the agent.
             if not (hook.wakes and "Stop" in event) and self._programs.aside(seen, ctx):
                 continue

@@ -397,6 +397,8 @@ class _Reader:
             if file.is_file() and b"\nhooks:" in file.read_bytes() and (read := self._read(file)) is not None:
                 hooks = self._hooks_of(self._shown(file), _typed(read[0].get("hooks", {})))
                 found += (replace(hook, skill=skill) for hook in hooks)
+        # Elsewhere `once` has no effect in Claude Code: a guard that says so guards on.
+        found = [hook if hook.skill else replace(hook, once=False) for hook in found]
         return tuple(found)
 
     def _hooks_of(self, where: str, events: object) -> Iterator[HookEntry]:
@@ -450,6 +452,7 @@ class _Reader:
                 prompt=text if kind == "prompt" else "",
                 wakes=entry.get("asyncRewake") is True,
                 prefix=str(entry.get("rewakeMessage") or ""),
+                once=entry.get("once") is True,
             )
 
 

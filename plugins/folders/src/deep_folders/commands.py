@@ -279,9 +279,11 @@ def _say_folder(folder: Folder) -> None:
         command = hook.command if hook.args is None else shlex.join([hook.command, *hook.args])
         what = f"asks the model: {one_line(hook.prompt, 200)}" if hook.prompt else _line(command)
         of = f" of {_line(hook.matcher) or 'all tools'}" if hook.event in ABOUT_CALLS or hook.matcher else ""
+        narrowed = f", if {_line(hook.only)}" if hook.only else ""
         beside = ", beside the run" if hook.background else ""
         while_used = f", while skill {_line(hook.skill.name)} is in use" if hook.skill else ""
-        say(f"  hook {hook.event}{of}{beside}{while_used}: {what}")
+        once = ", once" if hook.once else ""
+        say(f"  hook {hook.event}{of}{narrowed}{beside}{while_used}{once}: {what}")
     if any(hook.event == "SessionStart" for hook in folder.hooks):
         say("    hooks of SessionStart can set variables of commands")
     _say_programs(folder)

@@ -142,6 +142,7 @@ class HookEntry:
         prefix: the text before that.
         skill: the folder of the skill whose hook it is: it runs while the skill is in use.
         prompt: the question that the agent's model answers; "" for a program.
+        once: whether it ends its work for a session when it has run well.
     """
 
     event: HookEvent
@@ -155,6 +156,7 @@ class HookEntry:
     wakes: bool = False
     prefix: str = ""
     skill: Path | None = None
+    once: bool = False
 
     def before(self, said: str) -> str:
         """Return what the model reads of what it said: behind its own prefix."""

@@ -47,6 +47,7 @@ class HookCall:
         place: the folder in which it runs.
         ask: asks the model, if the hook is a question.
         variables: more of its environment.
+        spent: the hooks that have run once in the session, and need not again.
     """
 
     folder: Folder
@@ -55,6 +56,7 @@ class HookCall:
     place: str
     ask: Ask | None = None
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    spent: set[HookEntry] = field(default_factory=set["HookEntry"])
 
 
 def message_of(event: str, session_id: str, place: str) -> dict[str, Any]:
@@ -85,6 +87,17 @@ def in_use(hook: HookEntry, ctx: RunContext[Any]) -> bool:
 
 async def run_hook(seen: HookCall) -> Outcome:
     """Run a hook; return (exit code, stdout, stderr), or why it did not end by itself."""
+    if seen.hook in seen.spent:
+        return 0, "", ""
+    if seen.hook.once:
+        seen.spent.add(seen.hook)  # before it runs: calls run side by side
+    outcome = await _run(seen)
+    if isinstance(outcome, str) or outcome[0]:
+        seen.spent.discard(seen.hook)
+    return outcome
+
+
+async def _run(seen: HookCall) -> Outcome:
     hook, folder = seen.hook, seen.folder
     if hook.prompt:
         return "no model can be asked here" if seen.ask is None else await seen.ask(hook, seen.message)
@@ -94,6 +107,9 @@ async def run_hook(seen: HookCall) -> Outcome:
         "CLAUDE_PLUGIN_ROOT": str(folder.root),
         "CLAUDE_PLUGIN_DATA": str(folder.data),
         "CLAUDE_PROJECT_DIR": seen.place,
+        # Some read these two here, and not from stdin.
+        "CLAUDE_HOOK_EVENT_NAME": hook.event,
+        "CLAUDE_SESSION_ID": seen.message["session_id"],
         **seen.variables,
     }
     if hook.skill is not None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deep_core import StateSlot
+
+if TYPE_CHECKING:
+    from .folder import HookEntry
 
 __all__ = ["BEFORE_COMPACTION", "FOLDERS", "HEARD", "JUDGING", "READING", "VARIABLES", "Heard", "Reading"]
 
@@ -41,6 +44,8 @@ class Heard:
         prompt: what they said to the last message.
         continued: the run that one of them did not let end.
         late: what those said that run beside the runs, for the next message.
+        spent: those that run once, and have.
+        stopped: why one of them stops the agent after a call; "" if none does.
     """
 
     started: bool = False
@@ -48,6 +53,8 @@ class Heard:
     prompt: str = ""
     continued: str | None = None
     late: list[str] = field(default_factory=list[str])
+    spent: set[HookEntry] = field(default_factory=set["HookEntry"])
+    stopped: str = ""
 
 
 FOLDERS: StateSlot[list[str]] = StateSlot("folder_instructions", list[str], list[str])

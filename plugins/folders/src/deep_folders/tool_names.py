@@ -73,7 +73,8 @@ def _atom(name: str) -> str | None:
     plain = name.partition("(")[0].strip()
     if server := _MCP.fullmatch(plain):
         tool = server[2] or "*"
-        return f'prefix:"{server[1]}_"' if tool == "*" else f'name:"{server[1]}_{tool}"'
+        named = f'prefix:"{server[1]}_"' if tool == "*" else f'name:"{server[1]}_{tool}"'
+        return f"(plugin:mcp & {named})"  # a tool of another plugin may have this name
     ours = _KNOWN.get(plain.casefold())
     return ours and f"name:{ours}"
 

@@ -48,9 +48,23 @@ def lines_of(messages: Sequence[ModelMessage], place: str) -> Iterator[str]:
     for message in messages:
         if content := [*_content(message, place)]:
             role = "user" if isinstance(message, ModelRequest) else "assistant"
-            line = {"type": role, "message": {"role": role, "content": content}}
+            line = {"type": role, "message": {"role": role, "content": content, **_cost(message)}}
             # Without spaces: shell scripts search for "role":"assistant".
             yield json.dumps(line, separators=(",", ":"), default=str) + "\n"
+
+
+def _cost(message: ModelMessage) -> dict[str, Any]:
+    """Return what a response cost. Its tokens of the cache are not among those of the input there."""
+    if isinstance(message, ModelRequest):
+        return {}
+    used = message.usage
+    usage = {
+        "input_tokens": max(used.input_tokens - used.cache_read_tokens - used.cache_write_tokens, 0),
+        "output_tokens": used.output_tokens,
+        "cache_creation_input_tokens": used.cache_write_tokens,
+        "cache_read_input_tokens": used.cache_read_tokens,
+    }
+    return {"model": message.model_name or "", "usage": usage}
 
 
 def _content(message: ModelMessage, place: str) -> Iterator[dict[str, Any]]:

@@ -76,7 +76,7 @@ def covers(entry: str, call: ToolCall) -> bool:
         return False
     name, pattern = match[1], match[2]
     known = name in (call.tool, call.original) or call.original in KNOWN_AS.get(name.lower(), ())
-    if not known and not _is_tool_of_server(name, call.tool):
+    if not known and not (call.plugin == "mcp" and _is_tool_of_server(name, call.tool)):
         return False
     return pattern is None or pattern.strip() in ("", "*") or _argument(pattern, call.args)
 
