@@ -48,7 +48,10 @@ def model_of(ctx: click.Context) -> str:
 
 def _note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value:
+        from .plugins.warnings import show_more
+
         ctx.meta[VERBOSE] = True
+        show_more()
 
 
 def _note_profile(ctx: click.Context, param: click.Parameter, value: str | None) -> None:

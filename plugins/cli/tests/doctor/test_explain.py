@@ -127,6 +127,13 @@ def test_two_plugins_with_one_tool_name_both_and_the_ways_out(deep: Any) -> None
     assert 'prefix = "' in done.err
 
 
+def test_more_of_the_log_is_shown_on_request(deep: Any) -> None:
+    text = SECTION.replace("    return", "    context.logger.info('left out %s', 'a part')\n    return")
+    (deep.work / "motto.py").write_text(text)
+    assert "deep: left out a part\n" in deep("explain", "-v", "-p", "motto.py").ok().err
+    assert "left out" not in deep("explain", "-p", "motto.py").ok().err
+
+
 OWN = """
 from deep_core import create_deep_agent
 from pydantic_ai import Agent

@@ -1,4 +1,4 @@
-"""Show warnings about plugins and the kernel's log, each once, as one dim line on stderr."""
+"""Show warnings about plugins and the kernel's log, each once, as one dim line on stderr; more of it with `-v`."""
 
 from __future__ import annotations
 
@@ -15,33 +15,39 @@ from ..terminal.output import say
 from ..terminal.screen import redact
 from .advice import rewrite_advice
 
-__all__ = ["show_warnings"]
+__all__ = ["show_more", "show_warnings"]
 
 LOGGERS = ("deep_core", "deep")
 """The kernel's logger, parent of the plugins' (`deep.<plugin>`)."""
 
 
-def _say(text: str) -> None:
-    say((f"deep: warning: {redact(rewrite_advice(text))}", "dim"), err=True)
+def _say(text: str, kind: str = "warning: ") -> None:
+    say((f"deep: {kind}{redact(rewrite_advice(text))}", "dim"), err=True)
 
 
 class _Lines(logging.Handler):
     def __init__(self, texts: set[str]) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__(logging.INFO)  # the loggers let warnings through, and all of this with `-v`
         self._texts = texts
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         if text not in self._texts:
             self._texts.add(text)
-            _say(text)
+            _say(text, "warning: " if record.levelno >= logging.WARNING else "")
+
+
+def show_more() -> None:
+    """Show what the kernel's log says besides warnings, such as what is left out and why."""
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.INFO)
 
 
 @contextmanager
 def show_warnings() -> Generator[None]:
     """Show `PluginWarning`s and the kernel's log while open; other warnings take their usual way."""
     texts: set[str] = set()
-    handler = _Lines(texts)
+    handler, levels = _Lines(texts), {name: logging.getLogger(name).level for name in LOGGERS}
     with warnings.catch_warnings():
         warnings.simplefilter("always", PluginWarning)
         usual = warnings.showwarning
@@ -59,5 +65,6 @@ def show_warnings() -> Generator[None]:
         try:
             yield
         finally:
-            for name in LOGGERS:
+            for name, level in levels.items():
                 logging.getLogger(name).removeHandler(handler)
+                logging.getLogger(name).setLevel(level)
