@@ -434,17 +434,25 @@ def test_a_hook_hears_what_a_call_returned_and_how_one_failed(room: Room) -> Non
     ("command", "stdout", "stderr"),
     [
         (":", "", ""),
+        ("echo Exit code 3", "Exit code 3", ""),
         ("echo a; echo b", "a\nb", ""),
         ("echo a; echo b >&2", "a", "b"),
         ("echo b >&2", "", "b"),
-        ("echo a; exit 3", "a", ""),
-        ("exit 3", "", ""),
     ],
 )
 def test_a_hook_hears_what_a_command_printed(room: Room, command: str, stdout: str, stderr: str) -> None:
     room.add("log", PostToolUse=KEEP)
     room.play("go", ToolCallPart("execute", {"command": command}))
     assert room.heard("log")[0]["tool_response"] == {"stdout": stdout, "stderr": stderr, "interrupted": False}
+
+
+@pytest.mark.parametrize("command", ["echo a; exit 3", "exit 3", "kill -9 $$"])
+def test_a_command_that_exits_with_another_number_has_failed(room: Room, command: str) -> None:
+    room.add("log", PostToolUse=KEEP, PostToolUseFailure=KEEP)
+    room.play("go", *(ToolCallPart("execute", {"command": each}) for each in (command, "echo well")))
+    bad, good = room.heard("log")
+    assert (bad["hook_event_name"], good["hook_event_name"]) == ("PostToolUseFailure", "PostToolUse")
+    assert bad["error"].startswith("Exit code ")
 
 
 def test_a_hook_beside_the_run_decides_nothing_and_ends_with_it(room: Room) -> None:

@@ -310,7 +310,9 @@ class Operations:
         limit = self.options.execute_chars
         async with tool_failures(workspace, "command"):
             try:
-                result = await workspace.run(command, shell=True, env=_variables(ctx), timeout=seconds)  # noqa: S604
+                result = await workspace.run(
+                    command, shell=True, env=_shared(ctx, "command_variables"), timeout=seconds
+                )  # noqa: S604
             except WorkspaceTimeoutError as error:
                 output = await render_output(ctx, error.stdout, error.stderr, limit)
                 raise ToolFailed(
@@ -322,6 +324,8 @@ class Operations:
                     f"Stopped: more than {error.limit:,} bytes of output. Redirect it to a file and read that. Start:\n"
                     f"{await render_output(ctx, error.stdout, error.stderr, limit)}"
                 ) from error
+        if result.exit_code and (failed := _shared(ctx, "failed_commands")) is not None:
+            failed.add(ctx.tool_call_id)
         return await render_result(ctx, result, limit)
 
     async def read_output(
@@ -439,6 +443,6 @@ def _size(size: int | None) -> str:
     return "size unknown" if size is None else f"{size} bytes"
 
 
-def _variables(ctx: RunContext[Any]) -> Mapping[str, str] | None:
-    """Return what trusted folders set for commands (deep-folders); None if nothing."""
-    return ctx.deps.state.get("command_variables") if isinstance(cast("object", ctx.deps), DeepAgentDeps) else None
+def _shared(ctx: RunContext[Any], slot: str) -> Any:
+    """Return a slot of deep-folders: variables that trusted folders set, calls whose command failed; None without it."""
+    return ctx.deps.state.get(slot) if isinstance(cast("object", ctx.deps), DeepAgentDeps) else None

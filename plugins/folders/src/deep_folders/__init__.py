@@ -73,9 +73,9 @@ def deep_options() -> type[FoldersOptions]:
 @hookimpl
 def deep_state() -> list[StateSlot[Any]]:
     """Add the slots for the folders whose files apply, for what this run read, and for what hooks said."""
-    from .slot import BEFORE_COMPACTION, FOLDERS, HEARD, READING, VARIABLES
+    from .slot import BEFORE_COMPACTION, FAILED_COMMANDS, FOLDERS, HEARD, READING, VARIABLES
 
-    return [BEFORE_COMPACTION, FOLDERS, HEARD, READING, VARIABLES]
+    return [BEFORE_COMPACTION, FAILED_COMMANDS, FOLDERS, HEARD, READING, VARIABLES]
 
 
 @hookimpl

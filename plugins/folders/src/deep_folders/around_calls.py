@@ -20,7 +20,7 @@ from .answers import ALLOWS, ASKS, DENIES, answer_of, clip, context_of, refusal_
 from .folder import ABOUT_CALLS, AFTER_CALLS
 from .matching import fits, may_be
 from .running import CANNOT_RUN, HookCall, in_use, message_of, place_of, run_hook
-from .slot import HEARD
+from .slot import FAILED_COMMANDS, HEARD
 from .tool_names import call_as_others_see_it
 from .transcript import transcript
 
@@ -116,14 +116,18 @@ class HookPrograms:
             return
         for text in pending.said:  # with the result: a call that waits for approval has no place for it
             pending.ctx.enqueue(text)
-        happened = "PostToolUse" if event.outcome == "success" else "PostToolUseFailure"
+        failed = pending.ctx.deps.state[FAILED_COMMANDS]
+        error = pending.result if event.call_id in failed else event.error or ""
+        good = event.outcome == "success" and event.call_id not in failed
+        failed.discard(event.call_id)
+        happened = "PostToolUse" if good else "PostToolUseFailure"
         hooks = [each for each in pending.hooks if each.hook.event == happened]
         for each in hooks:
             if happened == "PostToolUse":
                 response = _response(each.message["tool_name"], pending.result)
                 each.message.update(tool_response=response, tool_result=pending.result)  # two guides, two names
             else:
-                each.message.update(error=event.error or "", is_interrupt=False)
+                each.message.update(error=error, is_interrupt=False)
         hooks = [each for each in hooks if not self.aside(each, pending.ctx)]
         with transcript(hooks, pending.ctx.messages):
             for each in hooks:
@@ -240,7 +244,7 @@ class HookPrograms:
     @property
     def hear(self) -> bool:
         """Whether one hears what calls return, or runs beside a run."""
-        return self.beside or any(hook.event == "PostToolUse" for _, hook in self._hooks)
+        return self.beside or any(hook.event in AFTER_CALLS for _, hook in self._hooks)
 
     async def notify(self, session_id: str, kind: str, text: str) -> None:
         """Tell the hooks of `Notification` that a person is needed. What they say goes to the log."""

@@ -11,7 +11,17 @@ from deep_core import StateSlot
 if TYPE_CHECKING:
     from .folder import HookEntry
 
-__all__ = ["BEFORE_COMPACTION", "FOLDERS", "HEARD", "JUDGING", "READING", "VARIABLES", "Heard", "Reading"]
+__all__ = [
+    "BEFORE_COMPACTION",
+    "FAILED_COMMANDS",
+    "FOLDERS",
+    "HEARD",
+    "JUDGING",
+    "READING",
+    "VARIABLES",
+    "Heard",
+    "Reading",
+]
 
 
 @dataclass(eq=False, repr=False)
@@ -75,5 +85,8 @@ VARIABLES: StateSlot[dict[str, str]] = StateSlot(
     "command_variables", dict[str, str], dict[str, str], child="share", persist=False
 )
 """What hooks of `SessionStart` set for commands; deep-filesystem gives it to those that it runs."""
+FAILED_COMMANDS: StateSlot[set[str]] = StateSlot("failed_commands", set[str], set[str], persist=False)
+"""Calls whose command exited with another number than 0, by their ids: deep-filesystem names them, and their results are
+texts as every other."""
 JUDGING: ContextVar[bool] = ContextVar("deep_folders_judging", default=False)
 """Whether the run in this task answers a question of a hook: its end is nothing to ask about."""
