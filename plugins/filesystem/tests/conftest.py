@@ -24,7 +24,9 @@ class Session:
         self.workspace = workspace
         self.deps = DeepAgentDeps()
         self.tools = Operations(FilesystemOptions(**options))
-        self._ctx: Any = SimpleNamespace(tool_call_approved=True, workspace=workspace, deps=self.deps)
+        self._ctx: Any = SimpleNamespace(
+            tool_call_approved=True, tool_call_id="c1", workspace=workspace, deps=self.deps
+        )
 
     @property
     def files(self) -> dict[str, Seen]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -310,9 +310,8 @@ class Operations:
         limit = self.options.execute_chars
         async with tool_failures(workspace, "command"):
             try:
-                result = await workspace.run(
-                    command, shell=True, env=_shared(ctx, "command_variables"), timeout=seconds
-                )  # noqa: S604
+                variables = _of_folders(ctx, "command_variables")
+                result = await workspace.run(command, shell=True, env=variables, timeout=seconds)  # noqa: S604
             except WorkspaceTimeoutError as error:
                 output = await render_output(ctx, error.stdout, error.stderr, limit)
                 raise ToolFailed(
@@ -324,7 +323,7 @@ class Operations:
                     f"Stopped: more than {error.limit:,} bytes of output. Redirect it to a file and read that. Start:\n"
                     f"{await render_output(ctx, error.stdout, error.stderr, limit)}"
                 ) from error
-        if result.exit_code and (failed := _shared(ctx, "failed_commands")) is not None:
+        if result.exit_code and (failed := _of_folders(ctx, "failed_commands")) is not None:
             failed.add(ctx.tool_call_id)
         return await render_result(ctx, result, limit)
 
@@ -443,6 +442,6 @@ def _size(size: int | None) -> str:
     return "size unknown" if size is None else f"{size} bytes"
 
 
-def _shared(ctx: RunContext[Any], slot: str) -> Any:
-    """Return a slot of deep-folders: variables that trusted folders set, calls whose command failed; None without it."""
+def _of_folders(ctx: RunContext[Any], slot: str) -> Any:
+    """Return a slot of deep-folders: variables of commands, or calls whose command failed. None without it."""
     return ctx.deps.state.get(slot) if isinstance(cast("object", ctx.deps), DeepAgentDeps) else None

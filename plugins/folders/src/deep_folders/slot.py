@@ -86,7 +86,7 @@ VARIABLES: StateSlot[dict[str, str]] = StateSlot(
 )
 """What hooks of `SessionStart` set for commands; deep-filesystem gives it to those that it runs."""
 FAILED_COMMANDS: StateSlot[set[str]] = StateSlot("failed_commands", set[str], set[str], persist=False)
-"""Calls whose command exited with another number than 0, by their ids: deep-filesystem names them, and their results are
-texts as every other."""
+"""Calls whose command exited with another number than 0: deep-filesystem names them, and their results are texts as
+every other."""
 JUDGING: ContextVar[bool] = ContextVar("deep_folders_judging", default=False)
 """Whether the run in this task answers a question of a hook: its end is nothing to ask about."""
