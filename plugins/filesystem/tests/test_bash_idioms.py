@@ -64,7 +64,10 @@ async def same_as_bash(base: Path, make: Any, idioms: list[str]) -> None:
     for number, idiom in enumerate(idioms):
         (base / f"through{number}").mkdir()
         ctx: Any = SimpleNamespace(
-            tool_call_approved=True, workspace=Workspace(make(base / f"through{number}")), deps=DeepAgentDeps()
+            tool_call_id="c1",
+            tool_call_approved=True,
+            workspace=Workspace(make(base / f"through{number}")),
+            deps=DeepAgentDeps(),
         )
         found, wanted = await tools.execute(ctx, idiom), await directly(idiom, base / f"directly{number}")
         if found != wanted.replace(f"directly{number}", f"through{number}"):
