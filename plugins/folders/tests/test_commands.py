@@ -181,6 +181,18 @@ def test_what_hooks_read_and_do_not_get_is_shown_with_what_to_type(
     assert "hooks get of your environment: " in deep("update", typed="n\n").output
 
 
+def test_a_hook_is_shown_with_the_calls_that_it_is_narrowed_to(deep: Deep, tmp_path: Path) -> None:
+    look = {"type": "command", "command": "look", "if": "Bash(git push *)"}
+    once = "hooks:\n  Stop:\n    - hooks: [{type: command, command: look, once: true}]"
+    files = {
+        "hooks/hooks.json": {"PostToolUse": [{"matcher": "Bash", "hooks": [{**look, "async": True}]}]},
+        "skills/plans/SKILL.md": f"---\nname: plans\ndescription: Use it to plan.\n{once}\n---\nPlan.\n",
+    }
+    shown = deep("add", str(write(tmp_path / "review", files)), typed="n\n").output
+    assert "  hook PostToolUse of Bash, if Bash(git push *), beside the run: look\n" in shown
+    assert "  hook Stop, while skill plans is in use, once: look\n" in shown
+
+
 def test_programs_that_are_not_here_or_not_pinned_are_shown(
     deep: Deep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
