@@ -19,7 +19,7 @@ from deep_core.plugin_api import visible
 from .answers import ALLOWS, ASKS, DENIES, answer_of, clip, context_of, refusal_of, stop_of, told_to_people
 from .folder import ABOUT_CALLS, AFTER_CALLS
 from .matching import fits, may_be
-from .running import CANNOT_RUN, HookCall, in_use, message_of, place_of, run_hook
+from .running import CANNOT_RUN, HookCall, in_use, message_of, place_of, run_hook, spent_in
 from .slot import FAILED_COMMANDS, HEARD
 from .tool_names import call_as_others_see_it
 from .transcript import transcript
@@ -268,7 +268,7 @@ class HookPrograms:
                         "tool_input": args,
                         "tool_use_id": call.call_id,
                     }
-                    yield HookCall(folder, hook, message, place, ask, spent=ctx.deps.state[HEARD].spent)
+                    yield HookCall(folder, hook, message, place, ask, spent=spent_in(hook, ctx))
                     break
 
     async def _ask(self, seen: HookCall, said: list[str]) -> Ask | Deny | None:

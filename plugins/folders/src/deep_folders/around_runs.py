@@ -18,7 +18,7 @@ from deep_core.plugin_api import visible
 
 from .answers import ALLOWS, answer_of, clip, context_of, refusal_of, told_to_people
 from .matching import fits
-from .running import CANNOT_RUN, HookCall, in_use, message_of, place_of, run_hook
+from .running import CANNOT_RUN, HookCall, in_use, message_of, place_of, run_hook, spent_in
 from .slot import BEFORE_COMPACTION, HEARD, JUDGING, VARIABLES
 from .transcript import transcript
 
@@ -186,8 +186,7 @@ class HooksAroundRuns(AbstractCapability[Any]):
             if (kind and not fits(hook.matcher, kind)) or not in_use(hook, ctx):
                 continue
             message = message_of(event, ctx.deps.session_id, place) | about
-            spent = ctx.deps.state[HEARD].spent
-            seen = HookCall(folder, hook, message, place, ask, variables or {}, spent)
+            seen = HookCall(folder, hook, message, place, ask, variables or {}, spent_in(hook, ctx))
             # At an end there is nothing to run beside of: it waits for those that may wake the agent.
             if not (hook.wakes and "Stop" in event) and self._programs.aside(seen, ctx):
                 continue

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .folder import Folder, HookEntry
 
-__all__ = ["CANNOT_RUN", "Ask", "HookCall", "Outcome", "in_use", "message_of", "place_of", "run_hook"]
+__all__ = ["CANNOT_RUN", "Ask", "HookCall", "Outcome", "in_use", "message_of", "place_of", "run_hook", "spent_in"]
 
 Outcome: TypeAlias = "tuple[int, str, str] | str"
 Ask: TypeAlias = "Callable[[HookEntry, Mapping[str, Any]], Awaitable[Outcome]]"
@@ -83,6 +83,13 @@ def in_use(hook: HookEntry, ctx: RunContext[Any]) -> bool:
     from deep_skills import SKILLS
 
     return any(Path(skill.path) == hook.skill for skill in ctx.deps.state[SKILLS].values())
+
+
+def spent_in(hook: HookEntry, ctx: RunContext[Any]) -> set[HookEntry]:
+    """Return the hooks that have run once in the session. A guard needs none: its call may belong to no conversation."""
+    from .slot import HEARD
+
+    return ctx.deps.state[HEARD].spent if hook.once else set()
 
 
 async def run_hook(seen: HookCall) -> Outcome:
