@@ -86,7 +86,7 @@ def in_use(hook: HookEntry, ctx: RunContext[Any]) -> bool:
 
 
 def spent_in(hook: HookEntry, ctx: RunContext[Any]) -> set[HookEntry]:
-    """Return the hooks that have run once in the session. A guard needs none: its call may belong to no conversation."""
+    """Return the hooks that ran once in the session; of others none, as their calls may belong to no conversation."""
     from .slot import HEARD
 
     return ctx.deps.state[HEARD].spent if hook.once else set()
