@@ -10,8 +10,8 @@ STANDS_ON = {
     "terminal": set[str](),
     "plugins": {"terminal"},
     "config": {"terminal", "plugins"},
-    "doctor": {"terminal", "plugins"},
     "run": {"terminal", "plugins", "config"},
+    "doctor": {"terminal", "plugins", "run"},
     "chat": {"terminal", "plugins", "run"},
 }
 """Room -> the rooms that it may import, also inside functions and for types."""

@@ -228,7 +228,7 @@ def trust(file: Path | None, yes: bool) -> None:
     """
     from deep_core.plugin_api import Config, ConfigFile, ConfigLayer, ignored_keys, project_files, restrict
 
-    from .untrusted import plugin_options
+    from ..plugins.untrusted import plugin_options
 
     found = (_servers(file) or ConfigFile.read(file)) if file else next(project_files(), None)
     if found is None:

@@ -18,13 +18,13 @@ from deep_sessions import PROVIDER_KEYS
 from deep_core import ConfigError
 from deep_core.plugin_api import Candidate, FoundPlugins, canonical, find_plugins, find_program, scan, suggest
 
-from ..config.untrusted import plugin_options
 from ..errors import no_model
 from ..flags import BACKEND
 from ..plugins.installing.target import Target, detect
 from ..plugins.installing.tools import rewrite_pip, typed
 from ..plugins.probe import SLOW_MS
 from ..plugins.probe_runner import Outcome, Probe, run_probes
+from ..plugins.untrusted import plugin_options
 from ..terminal.screen import redact
 
 __all__ = ["Check", "examine"]

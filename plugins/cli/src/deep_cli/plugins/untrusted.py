@@ -1,4 +1,4 @@
-"""What a project's file may do without the user's trust."""
+"""Options of plugins in a project's file that is not trusted."""
 
 from __future__ import annotations
 
