@@ -12,7 +12,7 @@ HOMES = {
     "agent.policy.gates": ["PolicyCapability", "approves"],
     "agent.run.capability": ["DeepCapability"],
     "agent.run.history": ["last_live_texts", "live_text"],
-    "agent.tools.toolsets": ["RESERVED_TOOL_NAMES", "static_definitions"],
+    "agent.tools.toolsets": ["RESERVED_TOOL_NAMES", "OfferedWhile", "static_definitions"],
     "errors": ["describe_error", "error_message", "suggest"],
     "parameters": ["RESERVED_NAMES"],
     "names": ["NAME", "folder_name", "visible"],

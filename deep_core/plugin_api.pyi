@@ -23,7 +23,7 @@ from .agent.plan import Plan
 from .agent.policy.gates import PolicyCapability, approves
 from .agent.run.capability import DeepCapability
 from .agent.run.history import last_live_texts, live_text
-from .agent.tools.toolsets import RESERVED_TOOL_NAMES, static_definitions
+from .agent.tools.toolsets import RESERVED_TOOL_NAMES, OfferedWhile, static_definitions
 from .errors import describe_error, error_message, suggest
 from .names import NAME, folder_name, visible
 from .parameters import RESERVED_NAMES
@@ -55,6 +55,7 @@ __all__ = [
     "FoundPlugins",
     "Incident",
     "Not",
+    "OfferedWhile",
     "Or",
     "Plan",
     "PluginSettings",

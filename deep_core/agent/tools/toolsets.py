@@ -31,6 +31,21 @@ Tools: TypeAlias = dict[str, ToolsetTool[Deps]]
 
 
 @dataclass(eq=False, repr=False)
+class OfferedWhile:
+    """The `prepare` of a tool that is offered while a condition holds, and costs nothing while it does not.
+
+    Attributes:
+        holds: asked at each request.
+    """
+
+    holds: Callable[[Ctx], bool]
+
+    async def __call__(self, ctx: Ctx, tool: ToolDefinition) -> ToolDefinition | None:
+        """Return the tool or None, as Pydantic AI asks of a `prepare`."""
+        return tool if self.holds(ctx) else None
+
+
+@dataclass(eq=False, repr=False)
 class ToolRules:
     """The configuration of one plugin's tools.
 
@@ -134,6 +149,7 @@ class PluginToolset(WrapperToolset[Deps]):
         if self._entered and not self._entered[-1]:
             return {}
         try:
+            _leave_out(own, ctx)
             with self.kernel.tracer.step(self.plugin, "toolset", own.id or own.label, ctx):
                 return await own.get_tools(ctx)
         except BaseException as error:
@@ -217,6 +233,14 @@ class PluginToolset(WrapperToolset[Deps]):
         """Return the attributed tools, hidden ones too, or None if they are not known without I/O."""
         definitions = static_definitions(self.wrapped)
         return None if definitions is None else [self._attributed(d.name, d) for d in definitions]
+
+
+def _leave_out(others: AbstractToolset[Deps], ctx: Ctx) -> None:
+    """Remove what is not offered now from the copy that `_functions` made of a toolset."""
+    if type(others) is FunctionToolset:
+        for name, tool in [*others.tools.items()]:
+            if isinstance(tool.prepare, OfferedWhile) and not tool.prepare.holds(ctx):
+                del others.tools[name]
 
 
 def is_toolset(given: object) -> TypeGuard[AbstractToolset[Deps]]:

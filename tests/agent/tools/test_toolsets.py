@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic_ai import (
+    Agent,
     DeferredToolRequests,
     ModelMessage,
     ModelResponse,
@@ -22,7 +23,8 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import CombinedToolset, FunctionToolset, PreparedToolset, WrapperToolset
 
-from deep_core.agent.tools.toolsets import RunToolsets, Toolbox
+from deep_core import create_default_deps
+from deep_core.agent.tools.toolsets import OfferedWhile, RunToolsets, Toolbox
 from tests.plugins.test_dispatch import moody
 from tests.plugins_by_hand import Tools, agent_of, kernel_of, outcomes, plugin, returns, run, scripted
 from tests.stubs import Call
@@ -195,6 +197,33 @@ def test_functions_that_a_run_may_change_are_shown_after_the_others() -> None:
         ("fixed", "success"),
     ]
     assert [*model.player.views[0].tools] == ["fixed", "prepared"]
+
+
+def test_a_tool_is_offered_while_its_condition_holds_with_our_kernel_and_without() -> None:
+    open_doors = set[str]()
+    tools = Tools(id="disk").add("fixed").add("enter", prepare=OfferedWhile(lambda ctx: bool(open_doors)))
+    model = scripted()
+    for agent in (
+        agent_of(plugin("disk", toolsets=[tools.toolset]), model=model),
+        Agent(model, toolsets=[tools.toolset]),
+    ):
+        open_doors.clear()
+        agent.run_sync("hi", deps=create_default_deps())
+        open_doors.add("front")
+        agent.run_sync("hi", deps=create_default_deps())
+    shown = [sorted(view.tools) for view in model.player.views]
+    assert shown == [["fixed"], ["enter", "fixed"], ["fixed"], ["enter", "fixed"]]
+
+
+def test_a_condition_that_raises_hides_its_tool_and_names_its_plugin() -> None:
+    def broken(ctx: RunContext[Any]) -> bool:
+        raise LookupError("no door")
+
+    tools = Tools(id="disk").add("fixed").add("enter", prepare=OfferedWhile(broken))
+    kernel, model = kernel_of(plugin("disk", toolsets=[tools.toolset])), scripted()
+    assert run(kernel.create_agent(model)).output == "done"
+    assert [*model.player.views[0].tools] == ["fixed"]
+    assert {(incident.plugin, incident.error) for incident in kernel.incidents} == {("disk", "LookupError: no door")}
 
 
 def test_the_toolsets_of_a_run_are_listed_as_one_and_in_another_form_left_alone() -> None:

@@ -157,7 +157,7 @@ def background_of(backend: object) -> SupportsBackground | None:
     return backend
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Staying:
     """How a command is started.
 

@@ -11,6 +11,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.workspaces import SupportsCommands
 
 from deep_core import SessionStates
+from deep_core.plugin_api import OfferedWhile
 
 from .options import FilesystemOptions
 from .schemas import RESULTS, SCHEMAS, validator
@@ -79,12 +80,12 @@ def _background(
 ) -> list[Tool[Any]]:
     """Build the tools for commands that stay, which sessions are offered that have, or had, such a command."""
 
-    async def if_there_are_any(ctx: RunContext[Any], tool: ToolDefinition) -> ToolDefinition | None:
+    def there_are_any(ctx: RunContext[Any]) -> bool:
         state = sessions.state(ctx)
         while state.parent is not None:  # a subagent has those of its caller
             state = state.parent
         # Most sessions have none, and need not store an empty slot.
-        return tool if COMMANDS.name in state.names() and state[COMMANDS] else None
+        return COMMANDS.name in state.names() and bool(state[COMMANDS])
 
     tools = [
         _tool(
@@ -104,7 +105,7 @@ def _background(
         _tool(operations, "stop_command", "Stop a background command, and all that it started.", ["write"]),
     ]
     for tool in tools:
-        tool.prepare = if_there_are_any
+        tool.prepare = OfferedWhile(there_are_any)
     return tools
 
 

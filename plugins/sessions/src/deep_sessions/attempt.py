@@ -80,7 +80,7 @@ class Streamed:
         return ModelResponse([*self._parts.values()], model_name=self._model, run_id=run_id, state="interrupted")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Attempt:
     """One attempt.
 

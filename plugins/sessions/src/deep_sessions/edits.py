@@ -25,7 +25,7 @@ __all__ = ["Edits", "Live", "Places", "Workspaces"]
 Workspaces = Callable[[str], AbstractAsyncContextManager["WorkspaceBackend"]]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Live:
     """A session that this process has run, as it was left.
 
@@ -38,7 +38,7 @@ class Live:
     deps: DeepAgentDeps[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Places:
     """What sessions are loaded with.
 

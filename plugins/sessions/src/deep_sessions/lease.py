@@ -26,7 +26,7 @@ MAIL_EVERY = 1.0
 """Seconds between two looks at the mail of a run, which another process may have posted."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Held:
     """A lease while it is held.
 

@@ -20,7 +20,7 @@ from .run_request import Prompt, RunRequest
 __all__ = ["Plan", "plan_of"]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Plan:
     """What the next attempt gives to the agent.
 

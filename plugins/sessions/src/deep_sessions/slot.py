@@ -38,7 +38,7 @@ RESPONSE_KEY = "deep"
 """Where a response's metadata has its key."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Steps:
     """What one agent's run has done so far.
 
@@ -61,7 +61,7 @@ class Steps:
         self.calls += calls
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Seats:
     """How many more calls of an attempt may execute now."""
 
@@ -82,7 +82,7 @@ class Window(NamedTuple):
     source: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Compaction:
     """That the history of the request under way must become shorter, whatever its size.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .conversation import Chat
     from .screen import ChatScreen
 
-__all__ = ["OUTPUT", "run_own", "wants_terminal"]
+__all__ = ["run_own", "wants_terminal"]
 
 OUTPUT = 40
 """Lines shown of a command."""

@@ -34,7 +34,7 @@ _REFLOWS = not os.environ.get("XTERM_VERSION") and os.environ.get("TERM") != "li
 LINE_FIRST = "a question waits: Enter queues this line, Ctrl-C sets it aside"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _Asked:
     """A question at the prompt.
 

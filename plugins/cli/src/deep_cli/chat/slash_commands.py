@@ -18,7 +18,6 @@ from ..errors import doubt, explain_error
 from ..failure import Failure
 from ..terminal.screen import label, one_line, place
 from .markdown import as_markdown, in_folder, write_new
-from .own_command import OUTPUT, run_own
 
 if TYPE_CHECKING:
     from .conversation import Chat
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "all_commands", "is_command", "obey"]
 
+LISTED = 40
+"""Most lines of a list."""
 _COMMAND = re.compile(r"/[a-z0-9][a-z0-9_.:-]*(?:\s|$)|!")
 
 
@@ -56,6 +57,8 @@ async def obey(text: str, chat: Chat, screen: ChatScreen) -> bool | str:
         Whether the chat continues; or the message to send.
     """
     if text.startswith("!"):
+        from .own_command import run_own
+
         await run_own(text[1:].strip(), chat, screen)
         return True
     name, _, rest = text.strip().partition(" ")
@@ -174,10 +177,10 @@ async def _fork(chat: Chat, screen: ChatScreen, rest: str) -> bool:
 
 async def _sessions(chat: Chat, screen: ChatScreen, rest: str) -> bool:
     found = await chat.others(rest)
-    for digits, title in found[:OUTPUT]:
+    for digits, title in found[:LISTED]:
         screen.show_lines(f"  {digits}  {one_line(title, 70)}{'  (this one)' if digits == chat.id else ''}")
-    if len(found) > OUTPUT:
-        screen.show_lines(f"  and {len(found) - OUTPUT} more: /sessions WORDS searches their titles")
+    if len(found) > LISTED:
+        screen.show_lines(f"  and {len(found) - LISTED} more: /sessions WORDS searches their titles")
     if found:
         screen.note("  /resume ID continues one")
     else:
@@ -190,10 +193,10 @@ async def _search(chat: Chat, screen: ChatScreen, rest: str) -> bool:
         screen.problem("search for what?", "Type /search WORDS: messages of this folder's chats that have them.")
         return True
     found = await chat.search(rest)
-    for digits, role, text in found[:OUTPUT]:
+    for digits, role, text in found[:LISTED]:
         screen.show_lines(f"  {digits}  {role:<9}  {one_line(text, 140)}")
-    if len(found) > OUTPUT:
-        screen.show_lines(f"  and {len(found) - OUTPUT} more: search for more words")
+    if len(found) > LISTED:
+        screen.show_lines(f"  and {len(found) - LISTED} more: search for more words")
     screen.note("  /resume ID continues one" if found else "  no message of this folder's chats has these words")
     return True
 

@@ -57,7 +57,7 @@ IMPORT = "deep sessions import-chats"
 # -- what is stored ----------------------------------------------------------------------------------------------------
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class StoredChat:
     """One conversation.
 

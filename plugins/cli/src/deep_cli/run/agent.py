@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["AgentSetup", "find_agent", "make_agent", "own_agent"]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class AgentSetup:
     """An agent, with its model and backend.
 

@@ -23,7 +23,7 @@ __all__ = ["CARRY_OUT", "MODE", "PLAN", "PlanModes", "is_planned", "message_afte
 YES, LATER = "Carry it out", "Not now"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class PlanModes:
     """Chooses the agent of each run, as `deep_sessions.Runner` asks: `Runner(agent, store, choose=modes.choose)`.
 

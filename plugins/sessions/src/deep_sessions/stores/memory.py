@@ -15,7 +15,7 @@ from .refusals import busy, check_id, lost, not_found
 __all__ = ["MemoryStore"]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _Session:
     info: SessionInfo
     entries: list[Entry] = field(default_factory=list[Entry])
