@@ -173,15 +173,14 @@ class Processes:
         assert process.returncode in (0, -15), (self._folder / "log").read_text("utf-8", "replace")
 
     async def _all_ready(self) -> None:
-        queue = open_queue(self._store)
         async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             for address in self.addresses:
                 while not await _is_ready(client, address):
                     await asyncio.sleep(0.05)
-        while len(await queue.workers()) < len(self._workers):
-            assert all(each.poll() is None for each in self._workers), (self._folder / "log").read_text("utf-8")
-            await asyncio.sleep(0.1)
-        await queue.aclose()
+        async with contextlib.aclosing(open_queue(self._store)) as queue:
+            while len(await queue.workers()) < len(self._workers):
+                assert all(each.poll() is None for each in self._workers), (self._folder / "log").read_text("utf-8")
+                await asyncio.sleep(0.1)
 
 
 async def _is_ready(client: httpx.AsyncClient, address: str) -> bool:

@@ -29,6 +29,25 @@ def open_gate(folder: Path) -> None:
     (folder / "gate").touch()
 
 
+def test_all_that_open_a_new_queue_at_once_get_their_sessions_in(store: str) -> None:
+    asyncio.run(opened_at_once(store))
+
+
+@pytest.mark.needs("PostgreSQL")
+def test_also_in_a_database_whose_transactions_see_what_was_when_they_began(postgresql_store: str) -> None:
+    asyncio.run(opened_at_once(f"{postgresql_store}&options=-c%20default_transaction_isolation%3Dserializable"))
+
+
+async def opened_at_once(store: str) -> None:
+    async def put(name: str) -> None:
+        async with opened(store) as queue:
+            await queue.enqueue(name)
+
+    await asyncio.gather(*(put(f"s{number}") for number in range(8)))
+    async with opened(store) as queue:
+        assert len(await queue.jobs()) == 8
+
+
 @pytest.mark.slow
 def test_a_worker_takes_what_was_enqueued_before_it_started(store: str, tmp_path: Path) -> None:
     async def main() -> None:

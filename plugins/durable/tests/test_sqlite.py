@@ -17,16 +17,6 @@ async def add(store: str, *names: str) -> None:
     await queue.aclose()
 
 
-def test_processes_that_open_a_new_file_at_once_all_get_their_sessions_in(sqlite_store: str) -> None:
-    async def main() -> None:
-        await asyncio.gather(*(add(sqlite_store, f"s{number}") for number in range(8)))
-        queue = open_queue(sqlite_store)
-        assert len(await queue.jobs()) == 8
-        await queue.aclose()
-
-    asyncio.run(main())
-
-
 def test_a_file_that_is_no_database_is_an_error_with_its_path(sqlite_store: str, tmp_path: Path) -> None:
     (tmp_path / "sessions.queue.db").write_text("no database at all, but long enough to be one " * 100)
     with pytest.raises(QueueError, match=r"sessions\.queue\.db"):

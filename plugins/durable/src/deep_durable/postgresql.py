@@ -63,6 +63,7 @@ class PostgresqlDatabase(Database):
         try:
             if self._connection is None:
                 self._connection = psycopg.connect(self._url, autocommit=True, application_name="deep-durable")
+                self._connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # a database may have another
                 self._connection.execute(LIMITS)
                 self._held.clear()
             with self._connection.transaction():
@@ -75,7 +76,9 @@ class PostgresqlDatabase(Database):
         """Read the schema; without the table, wait for the process that creates it, and read it again."""
 
         def exists() -> bool:
-            return run("select to_regclass(:name) is not null as found", name=name)[0]["found"]
+            # Not `to_regclass`: to a transaction in which a table was missing once, it stays missing.
+            query = "select 1 from pg_tables where tablename = :name and schemaname = any(current_schemas(false))"
+            return bool(run(query, name=name))
 
         if not exists():
             run("select pg_advisory_xact_lock(:setup)", setup=SETUP)
