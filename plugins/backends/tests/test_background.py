@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +29,7 @@ from deep_backends import (
     sandbox_backend,
     sweep_commands,
 )
-from deep_backends.attended import Folder
+from deep_backends.attended import About, Ended, Folder
 from deep_backends.background import how_it_ended
 from deep_backends.modes import ReadOnlyBackend
 
@@ -246,6 +249,37 @@ async def test_the_end_of_a_session_ends_all_but_what_is_kept(backend: LocalBack
     end_commands("s", kept=True)
     assert await backend.list_commands("s") == []
     assert not any(log.exists() for log in logs)
+
+
+async def test_a_command_that_is_forgotten_while_its_end_is_looked_at_is_no_error(tmp_path: Path) -> None:
+    """The thread that waits for its attendant, a second window, and the next start all look at it."""
+    about = About("true", "s", str(tmp_path), str(tmp_path / "log"), 0.0, "mark", owner="1 2", attendant="3 4")
+    folder = Folder.create("s")
+    attended.forget(folder, about)
+    assert folder.ended(about) == Ended(None, "lost")
+    folder.note("too late")
+    assert folder.stop() is None
+    assert not folder.path.exists()
+
+
+async def test_many_may_start_list_and_forget_the_commands_of_one_session_at_once() -> None:
+    about = About("true", "s", "/", "/nonexistent", 0.0, "mark", owner="1 2", attendant="3 4")
+    names: list[str] = []
+
+    def comes_and_goes() -> None:
+        for _ in range(10):
+            folder = Folder.create("s")
+            names.append(folder.name)
+            with contextlib.suppress(FileNotFoundError):  # another thread has forgotten it
+                (folder.path / "about.json").write_text(json.dumps(asdict(about)))
+                (folder.path / "ended").touch()
+                os.utime(folder.path / "ended", (0, 0))
+            sweep_commands()
+
+    async with anyio.create_task_group() as group:
+        for _ in range(4):
+            group.start_soon(anyio.to_thread.run_sync, comes_and_goes)
+    assert len(names) == 40
 
 
 OWNER = """

@@ -108,12 +108,12 @@ async def test_a_backend_that_cannot_says_so_in_a_sentence(root: Path, new_sessi
 
 
 async def test_limits_are_the_options(root: Path, new_session: Any) -> None:
-    session = new_session(Workspace(local_backend(root)), background_commands=1, background_seconds=1)
-    await session.ok("execute", "read", background=True)
-    assert await session.failed("execute", "read", background=True) == (
-        "1 background commands run already: stop one first."
-    )
-    assert "its time was over" in await session.ok("read_output", "c1", wait=60)
+    few = new_session(Workspace(local_backend(root)), background_commands=1)
+    await few.ok("execute", "read", background=True)
+    assert await few.failed("execute", "read", background=True) == "1 background commands run already: stop one first."
+    short = new_session(Workspace(local_backend(root)), background_seconds=1)
+    await short.ok("execute", "read", background=True)
+    assert "its time was over" in await short.ok("read_output", "c1", wait=60)
 
 
 @pytest.mark.parametrize(

@@ -103,20 +103,27 @@ class Folder:
     def create(cls, session: str) -> Folder:
         """Make the next one of a session: c1, c2 and so on."""
         parent = commands_folder() / folder_name(session)
-        parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        number = 1 + max((int(each.name[1:]) for each in parent.iterdir() if each.name[1:].isdigit()), default=0)
+        number = 1 + max((each.number for each in _commands_of(parent)), default=0)
         while True:
+            parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             try:
                 (parent / f"c{number}").mkdir(mode=0o700)
             except FileExistsError:
                 number += 1
+            except FileNotFoundError:  # another process forgot the session's last command, and the parent with it
                 continue
-            return cls(parent / f"c{number}")
+            else:
+                return cls(parent / f"c{number}")
 
     @property
     def name(self) -> str:
         """The command's name in its session."""
         return self.path.name
+
+    @property
+    def number(self) -> int:
+        """The number in its name."""
+        return int(self.name[1:])
 
     def start(
         self, about: About, argv: Sequence[str], env: dict[str, str], cwd: str, log: int, limits: tuple[int, int, int]
@@ -175,8 +182,8 @@ class Folder:
         if known is not None or is_attended or (not about.attendant and is_alive(about.owner)):
             return known
         kill_marked(about.mark)
-        self._end(Ended(None, "lost"))
-        return self._ended()
+        self._end(lost := Ended(None, "lost"))
+        return self._ended() or lost
 
     def dropped(self) -> int:
         """Return the bytes of output that the log has no longer; -1 while that changes."""
@@ -210,9 +217,12 @@ class Folder:
 
     def ask_to_stop(self) -> None:
         """Let the attendant end it: first it asks the processes."""
-        about = self.about()
-        if about is not None and self.ended(about) is None:
-            send_signal(about.attendant, signal.SIGTERM)
+        late = time.monotonic() + STOPPING
+        while (about := self.about()) is not None and self.ended(about) is None and time.monotonic() < late:
+            if about.attendant:
+                send_signal(about.attendant, signal.SIGTERM)
+                break
+            time.sleep(POLL)  # another process is starting it
 
     def stop(self) -> Ended | None:
         """End it, wait for that, and return how it ended; None if there is no such command."""
@@ -221,24 +231,30 @@ class Folder:
 
     def wait_stopped(self) -> Ended | None:
         """Wait until it and its attendant have ended, and end it by force if it does not."""
-        about, late = self.about(), time.monotonic() + STOPPING
-        if about is None:
-            return None
-        while ((ended := self.ended(about)) is None or is_alive(about.attendant)) and time.monotonic() < late:
+        late = time.monotonic() + STOPPING
+        while (about := self.about()) is not None:
+            ended = self.ended(about)
+            if ended is not None and not is_alive(about.attendant):
+                return ended
+            if time.monotonic() > late:
+                return ended or self._end_by_force(about)
             time.sleep(POLL)
-        if ended is None:
+        return None
+
+    def _end_by_force(self, about: About) -> Ended | None:
+        if about.attendant:
             send_signal(about.attendant, signal.SIGKILL)
-            kill_marked(about.mark)
-            self._end(Ended(None, "stopped"))
-        return ended or self._ended()
+        kill_marked(about.mark)
+        self._end(Ended(None, "stopped"))
+        return self._ended()
 
     def discard(self) -> None:
         """Remove it: its command was not started."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def note(self, text: str) -> None:
-        """Remember what was done about the command."""
-        with (self.path / "notes").open("a", encoding="utf-8") as file:
+        """Remember what was done about the command, unless it was forgotten."""
+        with suppress(FileNotFoundError), (self.path / "notes").open("a", encoding="utf-8") as file:
             file.write(f"{' '.join(text.split())}\n")
 
     def notes(self) -> list[str]:
@@ -266,7 +282,7 @@ class Folder:
 
     def _end(self, ended: Ended) -> None:
         partial = self.path / f"ended.{os.getpid()}.{threading.get_ident()}"  # several threads may find it ended
-        with suppress(FileExistsError):  # its attendant wrote it meanwhile
+        with suppress(FileExistsError, FileNotFoundError):  # its attendant wrote it meanwhile, or it was forgotten
             partial.write_text(json.dumps(asdict(ended)), "utf-8")
             os.link(partial, self.path / "ended")
         partial.unlink(missing_ok=True)
@@ -309,9 +325,15 @@ def folders(session: str | None = None) -> Iterator[Folder]:
     base = commands_folder()
     parents = [base / folder_name(session)] if session is not None else sorted(base.iterdir()) if base.is_dir() else []
     for parent in parents:
-        if parent.is_dir():
-            found = [each for each in parent.iterdir() if each.name[1:].isdigit()]
-            yield from (Folder(each) for each in sorted(found, key=lambda each: int(each.name[1:])))
+        yield from _commands_of(parent)
+
+
+def _commands_of(parent: Path) -> list[Folder]:
+    try:
+        found = [Folder(each) for each in parent.iterdir() if each.name[1:].isdigit()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []  # also where another process forgot the last one meanwhile
+    return sorted(found, key=lambda each: each.number)
 
 
 def end_all(found: Sequence[Folder]) -> None:
@@ -325,16 +347,23 @@ def end_all(found: Sequence[Folder]) -> None:
 def sweep() -> None:
     """End what processes left that are gone, and forget commands that ended long ago. Cheap where there is nothing."""
     old = time.time() - KEPT_DAYS * 86_400
+
+    def is_old(path: Path) -> bool:
+        try:
+            return path.stat().st_mtime < old
+        except FileNotFoundError:  # another process forgot it meanwhile
+            return False
+
     left: list[Folder] = []
     for folder in folders():
         about = folder.about()
         if about is None:
-            if folder.path.stat().st_mtime < old:
+            if is_old(folder.path):
                 shutil.rmtree(folder.path, ignore_errors=True)
         elif folder.ended(about) is None:
             if not folder.is_kept and not is_alive(about.owner):
                 left.append(folder)
-        elif (folder.path / "ended").stat().st_mtime < old:
+        elif is_old(folder.path / "ended"):
             forget(folder, about)
     end_all(left)
 

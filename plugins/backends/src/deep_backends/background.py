@@ -223,16 +223,19 @@ class LocalCommands:
         _end_at_exit()
         _watches[place.path] = watch = partial(_watch, how, place)
         attended.reap(process, watch, partial(_ended, place))
-        return await to_thread.run_sync(_described, place)
+        return await to_thread.run_sync(_described, place, place.about() or about)
 
     async def list_commands(self, session: str | None = None) -> Sequence[BackgroundCommand]:
         """See `SupportsBackground`."""
         root = await self.working_dir()
 
         def found() -> list[BackgroundCommand]:
-            known = [each for each in attended.folders(session) if (about := each.about()) is not None
-                     and (session is not None or about.root == root)]  # fmt: skip
-            return [_described(each) for each in known]
+            known = ((each, each.about()) for each in attended.folders(session))
+            return [
+                _described(each, about)
+                for each, about in known
+                if about is not None and (session is not None or about.root == root)
+            ]
 
         return await to_thread.run_sync(found)
 
@@ -263,17 +266,17 @@ class LocalCommands:
 
     async def stop_command(self, session: str, name: str) -> BackgroundCommand:
         """See `SupportsBackground`."""
-        place, _ = self._known(session, name)
+        place, about = self._known(session, name)
         await to_thread.run_sync(place.stop)
         if (watch := _watches.get(place.path)) is not None:
             await to_thread.run_sync(watch)
-        return await to_thread.run_sync(_described, place)
+        return await to_thread.run_sync(_described, place, about)
 
     async def keep_command(self, session: str, name: str) -> BackgroundCommand:
         """See `SupportsBackground`."""
-        place, _ = self._known(session, name)
+        place, about = self._known(session, name)
         place.keep()
-        return await to_thread.run_sync(_described, place)
+        return await to_thread.run_sync(_described, place, about)
 
     def _known(self, session: str, name: str) -> tuple[Folder, About]:
         place = Folder.of(session, name)
@@ -287,10 +290,7 @@ class LocalCommands:
         return sum(about is not None and each.ended(about) is None for each, about in known)
 
 
-def _described(place: Folder) -> BackgroundCommand:
-    about = place.about()
-    if about is None:
-        raise KeyError(place.name)
+def _described(place: Folder, about: About) -> BackgroundCommand:
     ended = place.ended(about)
     return BackgroundCommand(
         place.name,
