@@ -347,6 +347,27 @@ async def test_a_steering_message_is_in_the_next_request_of_the_run_under_way() 
     assert [last_prompt(messages) for messages in asked] == ["one", "rather two"]
 
 
+async def test_a_run_goes_on_with_what_came_during_its_last_request_and_ends_once() -> None:
+    asked, ready = list[list[ModelMessage]](), asyncio.Event()
+    async with service(lambda messages: f"heard {last_prompt(messages)}", asked=asked, ready=ready) as sessions:
+        await sessions.send("s", "one")
+        while not asked:
+            await asyncio.sleep(0)
+        await sessions.steer("s", "rather two")
+        while not sessions._runner._leases._holds["s"].journal._steered:  # type: ignore[union-attr]
+            await asyncio.sleep(0)
+        ready.set()
+        await sessions.wait("s")
+        events = await seen(sessions, "s")
+        told = [
+            e.kind if e.kind in ("run_started", "run_ended") else e.text
+            for e in events
+            if hasattr(e, "text") or e.kind == "run_ended"
+        ]
+        assert told == ["run_started", "heard one", "rather two", "heard rather two", "run_ended"]
+        assert await sessions._store.mail("s") == []
+
+
 async def test_a_steering_message_to_an_idle_session_begins_a_run() -> None:
     async with service(lambda messages: f"heard {last_prompt(messages)}") as sessions:
         await sessions.send("s", "one")

@@ -18,7 +18,7 @@ from pydantic_ai.exceptions import (
     ToolFailedError,
     ToolRetryError,
 )
-from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart
 from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_graph import End
 
@@ -93,6 +93,9 @@ class JournalCapability(AbstractCapability[Any]):
             waits = isinstance(output, DeferredToolRequests)
             # A subagent that waits is stored with its caller, which waits too.
             if not path:
+                if ctx.pending_messages and not (waits and isinstance(ctx.messages[-1], ModelRequest)):
+                    return result  # not the end: Pydantic AI makes one more request, with what came during the last one
+                journal.enqueue = None  # what comes while the end is written begins the next run
                 data: dict[str, Any] = {"requests": output} if waits else ended("completed", ctx.messages)
                 end = [encode("paused" if waits else "run_ended", data, journal.run_id)]
                 status = "awaiting" if waits else "idle"
