@@ -26,6 +26,11 @@ os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "tests" / "fixtures" /
 # Programs that tests start call `python3`. Where that is a script of pyenv, it takes longer than what it starts.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.base_prefix, "bin")), os.environ.get("PATH", os.defpath)])
 gc.set_threshold(50_000, 20, 20)
+OF_SERVERS = {
+    "deep_sessions.requests.windows": ("_KNOWN", "_FACTS", "_TIMES"),
+    "deep_sessions.requests.breaker": ("_BREAKERS",),
+}
+"""What a process remembers of servers, by address: the server of a later test may get the port of an earlier one."""
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -43,6 +48,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_teardown() -> Generator[None, object, object]:
     """Close the event loop that `run_sync` made and left: the collector would find it, unclosed, in a later test."""
     result = yield
+    for module, names in OF_SERVERS.items():
+        for name in names:
+            getattr(sys.modules.get(module), name, dict[str, object]()).clear()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
