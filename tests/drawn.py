@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
@@ -49,14 +49,14 @@ def load_profile() -> None:
     settings.load_profile(PROFILE)
 
 
-def sample(values: Iterable[Any], *kept: Any) -> list[Any]:
-    """Parameters of a matrix: `make test` takes only those that are kept, `make test-nightly` every one.
+def sample(values: Iterable[Any], *kept: Any, slow: Collection[Any] = ()) -> list[Any]:
+    """Parameters of a matrix: `make test` takes those that are kept, `make test-slow` the slow ones, the night all.
 
     A tuple has the values of several parameters.
     """
     every = list(values)
-    if missing := [value for value in kept if value not in every]:
+    if missing := [value for value in (*kept, *slow) if value not in every]:
         raise ValueError(f"not in the matrix: {missing}")
     rows: list[tuple[Any, ...]] = [value if isinstance(value, tuple) else (value,) for value in every]
-    marks = [() if value in kept else pytest.mark.exhaustive for value in every]
+    marks = [() if value in kept else pytest.mark.slow if value in slow else pytest.mark.exhaustive for value in every]
     return [pytest.param(*row, marks=mark) for row, mark in zip(rows, marks, strict=True)]

@@ -346,6 +346,7 @@ def _(person: Person) -> None:
 # -- slash commands and keys -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_slash_commands_of_hints_are_those_of_the_chat(person: Person) -> None:
     """Each is typed in one chat, and none is unknown."""
     named = [hint for hint in printed() if hint.startswith("/")]

@@ -38,6 +38,7 @@ from pydantic_ai.models.function import DeltaToolCall, DeltaToolCalls, FunctionM
 
 from deep_core import Kernel
 from deep_core.plugin_api import call_ids, call_path
+from tests.drawn import sample
 from tests.plugins_by_hand import plugin
 
 PAIRS: dict[str, tuple[str, ...]] = {
@@ -57,6 +58,7 @@ PAIRS: dict[str, tuple[str, ...]] = {
     "the same id in two subagents": ("c", "t", "c", "u"),
     "the same path of two subagents": ("b/c", "t", "c", "t/b"),
 }
+each_pair = pytest.mark.parametrize("pair", sample(PAIRS, *[*PAIRS][::3], slow=PAIRS))
 
 
 @dataclass
@@ -122,7 +124,7 @@ def decide(runner: asyncio.Runner, agent: DeepAgent, results: DeferredToolResult
 
 @pytest.mark.parametrize("allowed", ["own", "below"])
 @pytest.mark.parametrize("where", ["code", "page", "terminal", "editor"])
-@pytest.mark.parametrize("pair", PAIRS)
+@each_pair
 def test_an_answer_is_for_one_call(pair: str, where: str, allowed: str) -> None:
     with asked(pair) as (ran, agent, runner, requests):
         if where == "code":
@@ -151,7 +153,7 @@ def test_an_answer_is_for_one_call(pair: str, where: str, allowed: str) -> None:
         assert ran.ran == [allowed]
 
 
-@pytest.mark.parametrize("pair", PAIRS)
+@each_pair
 def test_the_page_shows_each_call_under_its_own_address(pair: str) -> None:
     with asked(pair) as (ran, agent, runner, requests):
         allowed = {question.path: True for question in questions_of(requests)}
@@ -247,7 +249,7 @@ class Client:
 
 @pytest.mark.parametrize("allowed", ["own", "below"])
 @pytest.mark.parametrize("protocol", ["ag-ui", "vercel"])
-@pytest.mark.parametrize("pair", PAIRS)
+@each_pair
 def test_a_client_over_http_answers_the_call_that_it_shows(pair: str, protocol: str, allowed: str) -> None:
     ran = Ran(*PAIRS[pair])
 
@@ -325,7 +327,7 @@ def test_the_editor_asks_about_the_call_that_asks(ids: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("approve", [True, False])
-@pytest.mark.parametrize("pair", PAIRS)
+@each_pair
 def test_a_client_of_mcp_decides_about_the_calls_of_subagents(pair: str, approve: bool) -> None:
     ran = Ran(*PAIRS[pair])
 

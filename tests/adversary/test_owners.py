@@ -310,6 +310,7 @@ def test_a_view_adopts_what_has_no_owner_and_nothing_else(url: str) -> None:
     asyncio.run(adopt())
 
 
+@pytest.mark.slow
 def test_deep_run_in_another_folder_does_not_continue_a_session(tmp_path: Path) -> None:
     one, other, home = tmp_path / "one", tmp_path / "other", tmp_path / "home"
     for folder in (one, other, home):

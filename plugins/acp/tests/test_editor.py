@@ -394,6 +394,7 @@ def test_a_file_in_a_prompt_cannot_end_its_own_element() -> None:
     )
 
 
+@pytest.mark.slow
 async def test_the_command_uses_a_stored_key(folder: Path) -> None:
     deep = [sys.executable, "-P", "-m", "deep_cli"]
     with OpenAIStub(Script("answered with a key")) as stub:

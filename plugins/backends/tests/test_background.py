@@ -425,9 +425,10 @@ async def test_what_runs_later_does_not_stay_and_is_said(world: World, path: str
     name = await start(backend, f"mkdir -p $(dirname {path}); echo '{text}' > {path}; echo up; read")
     await said(backend, name, b"up")
     with anyio.fail_after(LIMIT):
-        while (world.root / path).exists():  # while it still runs
+        while not (notes := (await backend.list_commands("s"))[0].notes):  # while it still runs
             await anyio.sleep(0.05)
-    (note,) = (await backend.list_commands("s"))[0].notes
+    (note,) = notes
+    assert not (world.root / path).exists()
     assert note.startswith(f"{path} runs later (")
     await backend.stop_command("s", name)
 

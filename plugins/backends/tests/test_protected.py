@@ -203,6 +203,7 @@ asyncio.run(main(os.path.realpath(sys.argv[1])))
 """
 
 
+@pytest.mark.slow
 def test_the_running_virtual_environment_inside_the_workspace_is_protected(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / ".venv")], check=True)
     packages = next((tmp_path / ".venv" / "lib").glob("python*/site-packages")).relative_to(tmp_path)

@@ -46,6 +46,7 @@ async def test_the_prefix_can_be_left_out(make_kernel: Make, servers: Servers, p
     assert {"look", "b_look"} <= caller.tools.keys()
 
 
+@pytest.mark.slow
 async def test_two_servers_without_prefix_keep_both_tools_of_a_name(
     make_kernel: Make, servers: Servers, play: Play
 ) -> None:
@@ -67,6 +68,7 @@ async def test_every_tool_of_a_server_asks_unless_its_annotations_are_trusted(
     assert servers.calls("harbor") == []
 
 
+@pytest.mark.slow
 async def test_with_trusted_annotations_the_destructive_and_the_unannotated_ask(
     make_kernel: Make, servers: Servers, play: Play
 ) -> None:
@@ -77,6 +79,7 @@ async def test_with_trusted_annotations_the_destructive_and_the_unannotated_ask(
         assert (await play(kernel, (f"harbor_{tool}", {"text": "x"})))[1] == [f"asks: harbor_{tool}"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trusted", [False, True])
 async def test_annotations_become_tags_and_only_a_trusted_server_reads(
     make_kernel: Make, servers: Servers, play: Play, trusted: bool
@@ -145,6 +148,7 @@ async def test_a_server_that_dies_in_a_call_costs_one_failed_result(
     assert servers.calls("harbor") == ["echo", "die", "echo"]  # a call is never repeated
 
 
+@pytest.mark.slow
 async def test_a_server_killed_between_runs_starts_again(make_kernel: Make, servers: Servers, play: Play) -> None:
     kernel = make_kernel({"harbor": servers("harbor")}, settings=FREE)
     await play(kernel, ("harbor_echo", {"text": "1"}))
@@ -154,6 +158,7 @@ async def test_a_server_killed_between_runs_starts_again(make_kernel: Make, serv
     assert len(servers.running("harbor")) == 1
 
 
+@pytest.mark.slow
 async def test_one_process_serves_every_run_agent_and_event_loop(
     make_kernel: Make, servers: Servers, play: Play
 ) -> None:
@@ -183,6 +188,7 @@ async def test_a_tool_that_fails_says_so_to_the_model(make_kernel: Make, servers
     assert (await play(kernel, ("harbor_fail", {"text": "x"})))[1] == ["failed: cannot x"]
 
 
+@pytest.mark.slow
 async def test_bad_servers_cost_themselves_and_say_why(
     make_kernel: Make, servers: Servers, play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -258,6 +264,7 @@ async def test_a_server_that_ignores_its_end_and_sigterm_is_killed(
         os.kill(int(number.read_text()), 0)
 
 
+@pytest.mark.slow
 async def test_a_call_that_takes_too_long_fails_and_the_server_lives(
     make_kernel: Make, servers: Servers, play: Play
 ) -> None:
@@ -268,6 +275,7 @@ async def test_a_call_that_takes_too_long_fails_and_the_server_lives(
     assert servers.starts("harbor") == 1
 
 
+@pytest.mark.slow
 async def test_remembered_tools_start_no_server_until_one_is_called(
     make_kernel: Make, servers: Servers, play: Play
 ) -> None:
@@ -282,6 +290,7 @@ async def test_remembered_tools_start_no_server_until_one_is_called(
     assert servers.starts("harbor") == 2
 
 
+@pytest.mark.slow
 async def test_a_tool_that_changed_since_it_was_offered_is_not_called(
     make_kernel: Make, servers: Servers, play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -371,6 +380,7 @@ ODD_NAMES = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefix", [True, False])
 async def test_names_that_clash_cost_no_run_and_no_tool_of_others(
     make_kernel: Make, servers: Servers, play: Play, prefix: bool
@@ -397,6 +407,7 @@ async def test_names_that_clash_cost_no_run_and_no_tool_of_others(
     assert calls >= len(offered) - 3, "each offered name is a tool of its own"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["after it has died", "between the question and the answer"])
 async def test_a_server_that_started_again_with_another_tool_does_not_run_it(
     make_kernel: Make, servers: Servers, way: str
@@ -428,6 +439,7 @@ async def test_a_server_that_started_again_with_another_tool_does_not_run_it(
     assert "put" not in servers.calls("harbor")
 
 
+@pytest.mark.slow
 async def test_resources_are_listed_and_read(make_kernel: Make, servers: Servers, play: Play) -> None:
     (servers.state("harbor") / "resources").touch()
     kernel = make_kernel({"harbor": servers("harbor"), "other": servers("other")}, settings=FREE)
@@ -443,6 +455,7 @@ async def test_resources_are_listed_and_read(make_kernel: Make, servers: Servers
     assert "there is no MCP server 'harbour'; there are: harbor, other" in results[2]
 
 
+@pytest.mark.slow
 async def test_tools_for_resources_are_absent_where_no_server_has_any(
     make_kernel: Make, servers: Servers, play: Play
 ) -> None:
@@ -450,6 +463,7 @@ async def test_tools_for_resources_are_absent_where_no_server_has_any(
     assert "list_mcp_resources" not in caller.tools
 
 
+@pytest.mark.slow
 async def test_reading_a_resource_asks(make_kernel: Make, servers: Servers, play: Play) -> None:
     (servers.state("harbor") / "resources").touch()
     kernel = make_kernel({"harbor": servers("harbor")})
@@ -457,6 +471,7 @@ async def test_reading_a_resource_asks(make_kernel: Make, servers: Servers, play
     assert (await play(kernel, call))[1] == ["asks: read_mcp_resource"]
 
 
+@pytest.mark.slow
 async def test_a_program_gets_only_the_variables_that_its_entry_names(
     make_kernel: Make, servers: Servers, play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -488,6 +503,7 @@ async def test_a_long_result_is_truncated(make_kernel: Make, servers: Servers, p
     assert "truncated: 5,005 characters" in results[0]
 
 
+@pytest.mark.slow
 async def test_stderr_goes_to_a_log_and_not_to_the_terminal(
     make_kernel: Make, servers: Servers, play: Play, home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -496,6 +512,7 @@ async def test_stderr_goes_to_a_log_and_not_to_the_terminal(
     assert "harbor starts" not in "".join(capfd.readouterr())
 
 
+@pytest.mark.slow
 async def test_subagents_use_the_same_process(make_kernel: Make, servers: Servers) -> None:
     from deep_core import agent_context
 
@@ -509,6 +526,7 @@ async def test_subagents_use_the_same_process(make_kernel: Make, servers: Server
     assert servers.starts("harbor") == 1
 
 
+@pytest.mark.slow
 async def test_a_projects_file_counts_once_it_is_trusted(
     make_kernel: Make, servers: Servers, play: Play, project: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -36,6 +36,7 @@ async def test_a_person_sends_a_servers_prompt_by_its_name(make_kernel: Any, ser
         await text_of(commands["harbor:greet"], "you")
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_gone_says_so_to_the_person(make_kernel: Any, servers: Any, play: Any) -> None:
     (servers.state("harbor") / "prompts").touch()
     kernel = make_kernel({"harbor": servers("harbor")}, plugins=(deep_sessions,))
@@ -46,6 +47,7 @@ async def test_a_server_that_is_gone_says_so_to_the_person(make_kernel: Any, ser
         await text_of(command, "")
 
 
+@pytest.mark.slow
 async def test_a_server_without_prompts_adds_no_command(make_kernel: Any, servers: Any, play: Any) -> None:
     kernel = make_kernel({"harbor": servers("harbor")}, plugins=(deep_sessions,))
     await play(kernel)

@@ -74,6 +74,7 @@ class TestOpen(BackendConformance):
 """
 
 
+@pytest.mark.slow
 def test_a_backend_that_confines_nothing_is_caught(pytester: pytest.Pytester, run_pytest: RunPytest) -> None:
     pytester.makepyfile(AUTHOR)
     result = run_pytest("-k", "outside")

@@ -125,6 +125,7 @@ def test_a_tools_exception_ends_the_run_unless_the_kernel_is_not_strict(
     assert [incident.where for incident in deep_recorder.incidents] == ["tool forecast"]
 
 
+@pytest.mark.slow
 def test_kernels_are_closed_and_warnings_are_errors(pytester: pytest.Pytester, run_pytest: RunPytest) -> None:
     pytester.makepyfile("""
         import warnings

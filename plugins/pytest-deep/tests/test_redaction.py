@@ -193,6 +193,7 @@ class TestConformance(PluginConformance):
 """
 
 
+@pytest.mark.slow
 def test_what_is_left_is_a_warning(pytester: pytest.Pytester, run_pytest: RunPytest) -> None:
     pytester.makepyfile(AUTHOR)
     result = run_pytest("-k", "redactors", "-p", "no:asyncio")

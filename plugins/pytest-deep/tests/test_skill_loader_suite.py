@@ -57,6 +57,7 @@ class TestCareless(SkillLoaderConformance):
 """
 
 
+@pytest.mark.slow
 def test_a_careless_loader_is_caught(pytester: pytest.Pytester, run_pytest: RunPytest) -> None:
     pytester.makepyfile(AUTHOR)
     result = run_pytest()

@@ -95,6 +95,7 @@ def cut_and_resume(cut: int, *, after: bool) -> tuple[list[int], MemoryStore]:
     return ran, again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("soon", [0, 3600], ids=["results at once", "results with the next write"])
 def test_a_cut_at_any_write_loses_nothing_and_repeats_no_effect(

@@ -347,6 +347,7 @@ async def test_no_more_is_kept_than_is_sensible(wire: str, streamed: bool, monke
     assert sum(taken) < 10_000
 
 
+@pytest.mark.slow
 @wires
 async def test_an_event_of_ten_megabytes_is_read(wire: str) -> None:
     text = "x" * 10_000_000

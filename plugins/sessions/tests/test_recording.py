@@ -23,6 +23,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.mark.slow
 @either
 async def test_a_recorded_server_is_a_dialect(tmp_path: Path, streamed: bool) -> None:
     with serving(upstream, REAL["get"]) as url:

@@ -138,6 +138,7 @@ async def test_a_second_turn_continues_the_conversation_in_another_process() -> 
     assert [m.text for m in second.messages if isinstance(m, ModelResponse)] == ["one", "two"]
 
 
+@pytest.mark.slow
 async def test_a_session_that_is_not_loaded_any_more_leaves_only_its_workspace(tmp_path: Path) -> None:
     """With every plugin that is installed: what one of them keeps of each session would fill a server."""
     store = SqliteStore(tmp_path / "sessions.db")

@@ -12,6 +12,7 @@ from deep_sessions.requests.served import ServedModel
 
 from deep_core import Kernel
 from plugins.sessions.tests.dialects import DIALECTS, Answer, serving, whole
+from tests.drawn import sample
 
 pytestmark = pytest.mark.anyio
 LLAMA = DIALECTS["llama.cpp"]
@@ -72,7 +73,7 @@ async def agent_at(url: str, **more: Any) -> DeepAgent:
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["window known", "window unknown"])
-@pytest.mark.parametrize("summary", SUMMARIES)
+@pytest.mark.parametrize("summary", sample(SUMMARIES, "without an end", slow=SUMMARIES))
 async def test_a_conversation_in_a_small_window_goes_on_for_30_turns(summary: str, is_known: bool) -> None:
     server = Server(SUMMARIES[summary])
     with serving(server, {**WHO, **CAPS} if is_known else {}) as url:

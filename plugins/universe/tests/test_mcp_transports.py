@@ -124,6 +124,7 @@ async def http_server(folder: Path, environ: dict[str, str], *more: str) -> Asyn
             await process.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", sample(["legacy", "auto"], "auto"))
 async def test_over_stdio_tools_are_listed_and_called_and_nothing_else_is_printed(
     folder: Path, environ: dict[str, str], mode: str
@@ -222,6 +223,7 @@ async def a_page_of_another_site_reaches_nothing(url: str) -> None:
     assert (rebound.status_code, foreign.status_code) == (421, 403)
 
 
+@pytest.mark.slow
 async def test_with_a_token_only_those_that_know_it_come_in(folder: Path, environ: dict[str, str]) -> None:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     async with http_server(folder, {**environ, "DEEP_MCP_TOKEN": "s3cret-of-the-sea"}) as url:

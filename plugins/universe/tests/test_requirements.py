@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from deep_universe import Universe
 
 from plugins.universe.tests.requirements import DEFECTS, REQUIREMENTS, identifiers, shown_by
@@ -18,6 +19,7 @@ def test_every_requirement_and_every_defect_is_listed() -> None:
     assert list(DEFECTS) == list(range(1, 16))
 
 
+@pytest.mark.slow
 def test_every_requirement_and_every_defect_has_a_test_and_no_test_is_of_another() -> None:
     known = {*REQUIREMENTS, *(f"defect_{number}" for number in DEFECTS)}
     assert [name for name in known if not shown_by(name)] == []

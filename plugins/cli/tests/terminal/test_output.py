@@ -422,6 +422,7 @@ def test_the_kernel_and_the_plugins_do_not_print() -> None:
     assert found <= {"tracing.py", "exits.py"}, found  # the last word of a worker whose event loop hangs
 
 
+@pytest.mark.slow
 def test_lines_and_the_foots_thread_never_mix(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "50"}.items():
         monkeypatch.setenv(name, value)
