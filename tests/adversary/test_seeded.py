@@ -20,7 +20,7 @@ from entry_point_index import site_directories
 from tests.adversary.defects import DEFECTS
 from tests.environments import REPOSITORY
 
-COPIED = ("deep_core", "plugins", "tests", "examples", "conftest.py", "pyproject.toml")
+COPIED = ("deep_core", "plugins", "tests", "examples", "docs/plugins.json", "conftest.py", "pyproject.toml")
 LEFT_OUT = ("__pycache__", "node_modules", ".venv", ".hypothesis", "static")
 MOST_BYTES = 4 * 1024**3
 FAILED = 1
@@ -56,6 +56,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         if source.is_dir():
             shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns(*LEFT_OUT))
         else:
+            (tree / name).parent.mkdir(exist_ok=True)
             shutil.copy(source, tree / name)
     venv.create(tree / ".venv", symlinks=True, with_pip=False)
     (packages,) = (tree / ".venv" / "lib").glob("python*/site-packages")
