@@ -30,7 +30,7 @@ from deep_backends import (
     sweep_commands,
 )
 from deep_backends.attended import About, Ended, Folder
-from deep_backends.background import how_it_ended
+from deep_backends.background import Output, how_it_ended
 from deep_backends.modes import ReadOnlyBackend
 
 from tests.drawn import many
@@ -193,6 +193,28 @@ async def test_a_log_keeps_the_last_of_a_flood_and_every_byte_has_its_place(worl
     assert whole.data == (lines + b"over\n")[whole.start :]
     log = world.root / (await backend.list_commands("s"))[0].log
     assert log.stat().st_size <= 65_536
+    await backend.stop_command("s", name)
+
+
+async def test_an_output_ends_where_the_command_was_when_it_was_asked(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes while the log is read is told by the next output, and by no other."""
+    backend = world.backend
+    name = await start(backend, "printf 123456; read; printf 789; read")
+    await said(backend, name, b"6")
+    read_range = backend.read_range
+
+    async def meanwhile(path: str, begin: int, length: int) -> bytes:
+        monkeypatch.setattr(backend, "read_range", read_range)
+        await backend.send_input("s", name, b"\n")
+        await said(backend, name, b"9")
+        return await read_range(path, begin, length)
+
+    monkeypatch.setattr(backend, "read_range", meanwhile)
+    output = await backend.command_output("s", name, -2)
+    assert output == Output(4, b"56", 6)
+    assert (await backend.command_output("s", name, output.size)).data.endswith(b"789")
     await backend.stop_command("s", name)
 
 

@@ -247,10 +247,12 @@ class LocalCommands:
             held = await self._held(about.log)
             size = max(before, 0) + held
             begin = max(size + start if start < 0 else start, before, 0)
-            data = await self.read_range(about.log, begin - before, most) if before >= 0 and begin < size else b""
+            # What is written after its size was seen belongs to the next output: it would be told twice.
+            length = min(most, size - begin)
+            data = await self.read_range(about.log, begin - before, length) if before >= 0 and length > 0 else b""
             if before >= 0 and before == await to_thread.run_sync(place.dropped):
                 return Output(min(begin, size), data, size)
-        return Output(start, b"", start)
+        return Output(max(start, 0), b"", max(start, 0))
 
     async def _held(self, path: str) -> int:
         try:
