@@ -3,8 +3,7 @@
 A key that no installed code honors is an error.
 """
 
-from __future__ import annotations
-
+# No postponed annotations: pydantic would compile and evaluate the text of each at class creation.
 import json
 import os
 import re
@@ -16,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, Field, JsonValue, ValidationErro
 from tool_expressions import checked_expression
 
 from ..errors import ConfigError, suggest
-from ..frozen import frozen
+from ..frozen import FrozenDict, FrozenList, frozen
 from ..plugins.config import Config, model_parts, put_at, table_at
 from ..plugins.options import Documented
 from ..tables import is_table
@@ -59,6 +58,9 @@ class Section(Documented):
 
     What it does follows from its values alone: a value that equals its default is not set, whether it was written or
     not, so equal configurations behave equally, also after a round trip through JSON.
+
+    A section is a default as `Retry.model_construct()`: `Retry()` would build a validator of its own, at every start.
+    What such a default holds is frozen by itself.
     """
 
     @model_validator(mode="after")
@@ -82,7 +84,7 @@ class Prompt(Section):
 
     system: str = Field(default="", max_length=200_000)
     """The application's own instructions; plugins' sections follow it."""
-    variables: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    variables: dict[str, JsonValue] = Field(default_factory=FrozenDict[str, JsonValue])
     """What replaces `{{name}}` in `system`. With one, every name in `system` needs a value."""
     append_time_hint: bool = False
     """Whether the prompt has the date, without a clock time."""
@@ -143,9 +145,9 @@ class ModelSection(Section):
     """`auto`, `none`, `required`, or a tool's name. The last two hold for the first request of a run."""
     thinking: Literal["low", "medium", "high"] | None = None
     """How much the model thinks before it answers, if it can."""
-    retry: Retry = Retry()
+    retry: Retry = Retry.model_construct()
     """Repeated model requests after errors that pass."""
-    fallback: list[str] = Field(default_factory=list[str])
+    fallback: list[str] = Field(default_factory=FrozenList[str])
     """Models that are asked one after another if this one fails: ids, as `provider:model`."""
     base_url: str | None = Field(default=None, pattern=r"^https?://")
     """The address of an OpenAI-compatible server that has the model, such as `http://localhost:11434/v1`."""
@@ -164,14 +166,14 @@ class ModelSection(Section):
             return None
         return f"{self.provider}:{self.model}" if self.provider else self.model
 
-    def settings(self) -> ModelSettings:
+    def settings(self) -> "ModelSettings":
         """Return this section as Pydantic AI model settings."""
         choice = self.tool_choice if self.tool_choice in ("auto", "none") else None
         out = self.model_dump(include={"temperature", "max_tokens", "thinking"})
         out |= {"timeout": self.timeout_ms and self.timeout_ms / 1000, "tool_choice": choice}
         return cast("ModelSettings", {key: value for key, value in out.items() if value is not None})
 
-    def served(self, model_id: str) -> Model | None:
+    def served(self, model_id: str) -> "Model | None":
         """Return the configured model on the server at `base_url`. None for another id, or without such a server.
 
         Raises:
@@ -190,7 +192,7 @@ class ModelSection(Section):
         return OpenAIChatModel(self.model or "", provider=OpenAIProvider(base_url=self.base_url, api_key=key))
 
     @property
-    def forced(self) -> ModelSettings | None:
+    def forced(self) -> "ModelSettings | None":
         """The settings of a run's first request only: forced in all requests, a call would never end the run."""
         if self.tool_choice in (None, "auto", "none"):
             return None
@@ -295,13 +297,13 @@ class Budget(Section):
 class Limits(Section):
     """Budgets, subagents included. A request that would begin after one is spent ends the run."""
 
-    run: Budget = Budget()
+    run: Budget = Budget.model_construct()
     """Of one run."""
-    session: Budget = Budget()
+    session: Budget = Budget.model_construct()
     """Of all runs of a session."""
-    owner: Budget = Budget()
+    owner: Budget = Budget.model_construct()
     """Of all sessions of an owner."""
-    day: Budget = Budget()
+    day: Budget = Budget.model_construct()
     """Of all sessions of an owner that were used on one day (UTC)."""
 
 
@@ -310,27 +312,27 @@ class AgentConfig(Section):
 
     schema_version: Literal[1] = 1
     """Version of this schema."""
-    identity: Identity = Identity()
+    identity: Identity = Identity.model_construct()
     """Who the agent is."""
-    prompt: Prompt = Prompt()
+    prompt: Prompt = Prompt.model_construct()
     """The base prompt."""
-    model: ModelSection = ModelSection()
+    model: ModelSection = ModelSection.model_construct()
     """Which model answers. A text is read as `provider:model`."""
-    models: Models = Models()
+    models: Models = Models.model_construct()
     """The models of single roles."""
-    tools_policy: ToolsPolicy = ToolsPolicy()
+    tools_policy: ToolsPolicy = ToolsPolicy.model_construct()
     """Which tools the agent has."""
-    runtime_policy: RuntimePolicy = RuntimePolicy()
+    runtime_policy: RuntimePolicy = RuntimePolicy.model_construct()
     """Where the agent works."""
-    context: Context = Context()
+    context: Context = Context.model_construct()
     """What of a conversation a request sends."""
-    loop: Loop = Loop()
+    loop: Loop = Loop.model_construct()
     """How long a run may go on."""
-    session: Session = Session()
+    session: Session = Session.model_construct()
     """How sessions are stored."""
-    observability: Observability = Observability()
+    observability: Observability = Observability.model_construct()
     """What a run reports."""
-    limits: Limits = Limits()
+    limits: Limits = Limits.model_construct()
     """Budgets, subagents included."""
     tool_filter: Annotated[Expression | None, Narrows()] = None
     """A tool expression: the model sees only the tools that it matches, and only these run."""
@@ -452,7 +454,7 @@ def _restrict(section: Mapping[str, Any], model: type[BaseModel], path: str) -> 
     return kept, ignored
 
 
-def _mark(field: FieldInfo | None) -> Narrows | None:
+def _mark(field: "FieldInfo | None") -> Narrows | None:
     return next((mark for mark in (field.metadata if field else ()) if isinstance(mark, Narrows)), None)
 
 

@@ -114,3 +114,22 @@ def test_nothing_in_a_configuration_changes_in_place(change: Callable[[AgentConf
     assert config.model_dump_json() == before
     assert config.tools_policy.allow_list == ["a"]
     assert isinstance(config.tools_policy.allow_list, list)
+
+
+def test_nothing_in_the_defaults_changes_either() -> None:
+    for holder in (AgentConfig(), AgentConfig.model_validate({"prompt": {"system": "Hi"}, "model": "test"})):
+        with pytest.raises(TypeError, match="frozen"):
+            holder.prompt.variables["x"] = 1
+        with pytest.raises(TypeError, match="frozen"):
+            holder.model.fallback.append("x")
+    assert AgentConfig() == AgentConfig.model_validate({"prompt": {"variables": {}}, "model": {"fallback": []}})
+
+
+SECTIONS = [name for name, value in AgentConfig() if isinstance(value, BaseModel)]
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_a_default_section_is_what_its_class_makes(section: str) -> None:
+    """The defaults are constructed without validation: they must be valid all the same."""
+    default = getattr(AgentConfig(), section)
+    assert type(default)() == default == type(default).model_validate_json(default.model_dump_json())

@@ -219,6 +219,8 @@ class SessionState:
         return dict(sorted(out.items()))
 
     def _dump(self, slot: StateSlot[Any], value: Any) -> Any:
+        if not value and type(value) in (list, dict):  # JSON by itself; to load its type may be to import a library
+            return type(value)()
         if not _holds_frozen(slot) or not is_table(value):
             return _adapter(slot).dump_python(value, mode="json")
         # A session that has seen hundreds of files is dumped at every step: write what was replaced since.

@@ -225,6 +225,19 @@ def test_a_type_may_be_given_as_a_function() -> None:
     assert (again.later, again.by_schema) == ([City(name="Oslo")], City(name="Bergen"))
 
 
+def test_an_empty_list_or_table_is_written_without_its_type() -> None:
+    def missing() -> Any:
+        raise ModuleNotFoundError("no library")
+
+    slots = [StateSlot[Any]("items", missing, list), StateSlot[Any]("table", missing, dict)]
+    session = deps_of(kernel(*slots))
+    empty = {"items": {"version": 1, "data": []}, "table": {"version": 1, "data": {}}}
+    assert (session.state["items"], session.state["table"], session.state.dump()) == ([], {}, empty)
+    session.state["items"].append(1)
+    with pytest.raises(ValueError, match="state slot 'items' cannot be stored: ModuleNotFoundError: no library"):
+        session.state.dump()
+
+
 def test_unclaimed_text_is_kept_verbatim() -> None:
     owner = kernel()
     deps = deps_of(owner)

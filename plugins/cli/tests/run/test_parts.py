@@ -20,9 +20,10 @@ from deep_cli.run.changes import FileChange, compare, snapshot
 from deep_cli.terminal.screen import looks_secret, one_line, redact
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pydantic_ai import DeferredToolRequests
+from pydantic_ai import DeferredToolRequests, RunContext
 from pydantic_ai.messages import ToolCallPart
 
+from deep_core import AgentContext, PromptSection, hookimpl
 from deep_core.plugin_api import visible
 from tests.stubs import Call, Script, function_model
 
@@ -253,6 +254,28 @@ def test_run_task_works_in_a_folder_with_a_model_of_the_callers_and_gives_the_fo
     heard = ["write_file True you", "execute False you", "refused"]
     assert listening.heard == [f"begin Go in {tmp_path.name}", *heard]
     assert Path.cwd() == before
+
+
+def test_run_task_measures_the_prompt_unless_it_is_told_not_to(tmp_path: Path) -> None:
+    class Counting:
+        asked = 0
+
+        @hookimpl
+        def deep_prompt_sections(self, context: AgentContext) -> list[PromptSection]:
+            return [PromptSection.live("counted", self.text)]
+
+        async def text(self, ctx: RunContext[Any]) -> str:
+            self.asked += 1
+            return "Count."
+
+    asked: dict[bool, int] = {}
+    for measure in (True, False):
+        counting = Counting()
+        model = function_model(Script("fine"))
+        report = run_task("Go", model=model, folder=tmp_path, plugins=[counting], measure=measure)
+        assert (report.prompt is not None) is measure
+        asked[measure] = counting.asked
+    assert asked[False] == 1 < asked[True]
 
 
 def test_run_task_raises_before_anything_is_sent_what_is_wrong_before_it(tmp_path: Path) -> None:

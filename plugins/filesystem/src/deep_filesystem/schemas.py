@@ -6,6 +6,7 @@ Pydantic AI would derive the same from the signatures in `operations.py`, in 1 t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from pydantic_core import CoreConfig, CoreSchema, SchemaValidator, core_schema
@@ -63,8 +64,9 @@ RESULTS: dict[str, dict[str, Any]] = {name: {} if name == "read_file" else {"typ
 _TYPES = {"string": core_schema.str_schema, "integer": core_schema.int_schema, "boolean": core_schema.bool_schema}
 
 
+@cache  # a validator has no state: all agents share it
 def validator(tool: str) -> SchemaValidator:
-    """Build the validator of a tool's arguments, with their defaults."""
+    """Return the validator of a tool's arguments, with their defaults."""
     schema = SCHEMAS[tool]
     required = schema.get("required", ())
     fields = {

@@ -152,6 +152,7 @@ def run_command(
                 rules=screen.rules,
                 choose=chooser(),
                 agent=agent_name,
+                measure=output == "json" or verbose(ctx),  # 20 ms at the end of every task
             )
     finish(ctx, report, as_json=output == "json")
 

@@ -178,7 +178,7 @@ class RunReport(Report):
         files: the changed files.
         files_by: how `files` was found: `folder` (names, sizes and times of the folder compared before and after)
             or `tools` (paths that tools wrote, if the folder is remote or too large to compare).
-        prompt: the cost of prompt and tools in every request; None if the run failed.
+        prompt: the cost of prompt and tools in every request; None if the run failed, or nothing measured it.
         session: the stored session; None without one.
         denials: the calls that did not run, in order.
         finish_reason: how the last request ended, as `RunResult.finish_reason` says; None without one.

@@ -77,6 +77,7 @@ def run_task(
     rules: Rules | None = None,
     choose: Callable[[], str] | None = None,
     agent: str | None = None,
+    measure: bool = True,
 ) -> RunReport:
     """Let an agent of all installed plugins do one task, and report the result.
 
@@ -106,6 +107,7 @@ def run_task(
         rules: answer questions before `ask` does.
         choose: returns a model if none is named.
         agent: the name of an agent of your own, `module:attribute` or `file.py:attribute`; None for deep's.
+        measure: whether the report says what prompt and tools cost, for which every plugin is asked once more.
 
     Raises:
         ConfigError: a configuration key or value is wrong.
@@ -148,6 +150,7 @@ def run_task(
             keep = keep and session is None
             session = new_id(os.path.realpath(Path.cwd())) if keep else session
             job = _Job(kernel, setup, progress, listener, approver, session, store, keep=keep, plan=plan)
+            job.measure = measure
             job.labels = {**files_as_label(files_of(plugins)), **({AGENT: agent} if agent else {})}
             listener.begin(task or f"continue {session}", job.model, job.backend, Path.cwd())
             report = job.run(prompt, max_requests or options.max_requests, loop)
@@ -186,6 +189,7 @@ class _Job:
         self.finish_reason: str | None = None
         self.labels: Mapping[str, str] = {}
         """Kept with the run, besides model, backend and folder."""
+        self.measure = True
         self.progress = progress
         self.reporter = reporter
         self.approver = approver
@@ -348,7 +352,7 @@ class _Job:
         return tuple(FileChange(path, "written") for path in paths), "tools"
 
     def _prompt_cost(self) -> PromptCost | None:
-        if self.setup.own is not None:
+        if self.setup.own is not None or not self.measure:
             return None
         try:
             with self.progress.mute():
