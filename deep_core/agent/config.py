@@ -8,7 +8,6 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, TypeGuard, cast
 
 from pydantic import AfterValidator, BaseModel, Field, JsonValue, ValidationError, model_validator
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
 
-@dataclass(frozen=True)
-class Narrows:
+class Narrows(NamedTuple):
     """Mark of a field that an untrusted project may set. Its value joins the policy and can only narrow it.
 
     The kernel ignores fields without the mark in an untrusted project's file.
@@ -59,8 +57,8 @@ class Section(Documented):
     What it does follows from its values alone: a value that equals its default is not set, whether it was written or
     not, so equal configurations behave equally, also after a round trip through JSON.
 
-    A section is a default as `Retry.model_construct()`: `Retry()` would build a validator of its own, at every start.
-    What such a default holds is frozen by itself.
+    A default is made by `model_construct()`: `Retry()` would build a validator at every start, for what is valid. So
+    what a default holds is frozen by itself.
     """
 
     @model_validator(mode="after")
@@ -169,7 +167,7 @@ class ModelSection(Section):
     def settings(self) -> "ModelSettings":
         """Return this section as Pydantic AI model settings."""
         choice = self.tool_choice if self.tool_choice in ("auto", "none") else None
-        out = self.model_dump(include={"temperature", "max_tokens", "thinking"})
+        out = {name: getattr(self, name) for name in ("temperature", "max_tokens", "thinking")}
         out |= {"timeout": self.timeout_ms and self.timeout_ms / 1000, "tool_choice": choice}
         return cast("ModelSettings", {key: value for key, value in out.items() if value is not None})
 
@@ -336,15 +334,17 @@ class AgentConfig(Section):
     """Budgets, subagents included."""
     tool_filter: Annotated[Expression | None, Narrows()] = None
     """A tool expression: the model sees only the tools that it matches, and only these run."""
-    interrupt_on: Annotated[Expression | dict[str, bool] | bool, Narrows(never=False)] = Field(default_factory=dict)
+    interrupt_on: Annotated[Expression | dict[str, bool] | bool, Narrows(never=False)] = Field(
+        default_factory=FrozenDict
+    )
     """Tools that ask: name = true or false, or one tool expression. false: no call waits for approval."""
-    approvers: list[str] = Field(default_factory=list[str])
+    approvers: list[str] = Field(default_factory=FrozenList[str])
     """Plugins whose capabilities may answer approval requests."""
-    innermost: list[str] = Field(default_factory=list[str])
+    innermost: list[str] = Field(default_factory=FrozenList[str])
     """Plugins whose capabilities may stand behind the kernel's last check, as those for durable execution do."""
     profile: Literal["small"] | None = None
     """`small`: four tools, one call at a time and short results, for models with windows of 2,000 to 8,000 tokens."""
-    native_tools: list[str] = Field(default_factory=list[str])
+    native_tools: list[str] = Field(default_factory=FrozenList[str])
     """Kinds of provider-run tools that plugins may add, such as `web_search`. The kernel refuses all others."""
 
     @property
@@ -464,7 +464,8 @@ def _is_model(annotation: object) -> TypeGuard[type[BaseModel]]:
 
 def _parse(data: Mapping[str, Any], sources: Mapping[str, str]) -> AgentConfig:
     try:
-        return AgentConfig.model_validate(data)
+        # To build the validator takes 6 ms of a start: only where there is something to validate.
+        return AgentConfig.model_validate(data) if data else AgentConfig.model_construct()
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         # Of a value that may have several types, pydantic names the type: function-after[checked_expression(), str].

@@ -27,7 +27,7 @@ PASSED_ON = frozenset(inspect.signature(Agent.__init__).parameters) - {"self", "
 KEYWORDS = PARAMETERS | PASSED_ON
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class CallerSpec:
     """The parameters of one call of `create_deep_agent`.
 
