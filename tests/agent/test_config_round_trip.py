@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from deep_core import AgentConfig, Kernel
 from deep_core.agent.policy.gates import leaves_of
 from deep_core.agent.run.capability import DeepCapability
+from deep_core.plugin_api import read_agent_config
 
 CHANGED: list[dict[str, Any]] = [
     {},
@@ -116,13 +117,28 @@ def test_nothing_in_a_configuration_changes_in_place(change: Callable[[AgentConf
     assert isinstance(config.tools_policy.allow_list, list)
 
 
-def test_nothing_in_the_defaults_changes_either() -> None:
-    for holder in (AgentConfig(), AgentConfig.model_validate({"prompt": {"system": "Hi"}, "model": "test"})):
+UNSET: list[Callable[[], AgentConfig]] = [
+    AgentConfig,
+    lambda: read_agent_config(Kernel(discover=False).config),  # nothing is set, so nothing is validated
+    lambda: AgentConfig.model_validate({"prompt": {"system": ""}, "model": "test"}),
+]
+
+
+@pytest.mark.parametrize("make", UNSET)
+def test_nothing_in_the_defaults_changes_either(make: Callable[[], AgentConfig]) -> None:
+    config = make()
+    for change in (
+        lambda: config.prompt.variables.update(x=1),
+        lambda: config.model.fallback.append("x"),
+        lambda: config.approvers.append("x"),
+        lambda: config.interrupt_on.update(x=False),  # type: ignore[union-attr]
+    ):
         with pytest.raises(TypeError, match="frozen"):
-            holder.prompt.variables["x"] = 1
-        with pytest.raises(TypeError, match="frozen"):
-            holder.model.fallback.append("x")
-    assert AgentConfig() == AgentConfig.model_validate({"prompt": {"variables": {}}, "model": {"fallback": []}})
+            change()
+
+
+def test_a_configuration_that_sets_nothing_is_the_default() -> None:
+    assert read_agent_config(Kernel(discover=False).config) == AgentConfig() == AgentConfig.model_validate({})
 
 
 SECTIONS = [name for name, value in AgentConfig() if isinstance(value, BaseModel)]
@@ -131,5 +147,6 @@ SECTIONS = [name for name, value in AgentConfig() if isinstance(value, BaseModel
 @pytest.mark.parametrize("section", SECTIONS)
 def test_a_default_section_is_what_its_class_makes(section: str) -> None:
     """The defaults are constructed without validation: they must be valid all the same."""
-    default = getattr(AgentConfig(), section)
-    assert type(default)() == default == type(default).model_validate_json(default.model_dump_json())
+    default: BaseModel = getattr(AgentConfig(), section)
+    again = type(default).model_validate_json(default.model_dump_json())
+    assert type(default)() == default == again
