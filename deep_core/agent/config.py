@@ -354,6 +354,7 @@ class AgentConfig(Section):
 
 
 UNSET = AgentConfig.model_construct()
+"""What `[agent]` is where nothing is set: one for all agents, since it cannot change."""
 
 
 def read_agent_config(config: Config) -> AgentConfig:
