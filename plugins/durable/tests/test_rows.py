@@ -102,13 +102,15 @@ def test_the_end_of_an_outage_is_told_though_whoever_noted_it_was_stopped(
     assert caplog.text.count("answers again") == 1
 
 
-def test_a_session_that_takes_a_step_between_failures_is_not_set_aside(store: str) -> None:
+def test_a_session_that_takes_a_step_between_failures_is_not_set_aside(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "PAUSES", (0.0,))
+
     async def work(queue: Queue, worker: int) -> None:
         await queue.enqueue("one")
         for step in (1, 2, 3, 3):
-            while not await queue.claim(worker, 1):
-                await queue.enqueue("one")
-                await asyncio.sleep(0.2)
+            assert await queue.claim(worker, 1)
             await queue.settle(worker, "one", Failed("no such file"), step=step, patience=PATIENCE)
         (job,) = await queue.jobs()
         assert (job.state, job.failures, job.error) == ("waiting", 4, "no such file")
@@ -124,21 +126,33 @@ def test_a_session_whose_handler_raises_waits_one_second_then_ten_and_is_set_asi
 
     def noted(run: Any, inputs: str, seconds: float = 0.0, **columns: Any) -> None:
         pauses.append(seconds)
-        wait(run, inputs, seconds, **columns)
+        wait(run, inputs, **columns)  # the test goes on at once
 
     monkeypatch.setattr(rows, "wait", noted)
 
     async def work(queue: Queue, worker: int) -> None:
+        await queue.enqueue("one")
         for failures in (1, 2, 3):
-            while not await queue.claim(worker, 1):
-                await queue.enqueue("one")  # it ends the pause
-                await asyncio.sleep(0.1)
+            assert await queue.claim(worker, 1)
             await queue.settle(worker, "one", Failed("no such file"), patience=PATIENCE)
             (job,) = await queue.jobs()
             assert (job.failures, job.state) == (failures, "set aside" if failures == 3 else "waiting")
 
     with_queue(store, work)
     assert pauses == [1.0, 10.0, 10.0]
+
+
+def test_nothing_ends_the_pause_of_a_session_that_failed(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "PAUSES", (600.0,))
+
+    async def work(queue: Queue, worker: int) -> None:
+        await queue.enqueue("one")
+        assert await queue.claim(worker, 1)
+        await queue.settle(worker, "one", Failed("no such file"), patience=PATIENCE)
+        await queue.enqueue("one")
+        assert await queue.claim(worker, 1) == {}
+
+    with_queue(store, work)
 
 
 PICKLE = pickle.dumps({"args": ("one",), "kwargs": {}}, 0)
