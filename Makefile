@@ -34,10 +34,10 @@ demo: $(VENV)/.run ## installs, and runs the main job with a scripted model: no 
 
 setup: $(VENV)/.dev ## installs deep, editable, and the tools of its tests into .venv
 
-test: $(VENV)/.dev ## the tests for every change, in six minutes on two cores; of one plugin: .venv/bin/pytest plugins/todo
+test: $(VENV)/.dev ## the tests for every change, in less than five minutes on two cores; of one plugin: .venv/bin/pytest plugins/todo
 	$(PYTEST) -m "not slow and not wheels and not exhaustive"
 
-test-slow: $(VENV)/.dev ## tests that take longer, need a browser, or install wheels into fresh environments
+test-slow: $(VENV)/.dev ## tests that take longer, need a browser or PostgreSQL, or install wheels into fresh environments
 	$(PYTEST) -m "(slow or wheels) and not exhaustive"
 
 test-oldest: .venv-oldest/.oldest ## `make test` on the oldest Pydantic AI that we allow, and on another Python

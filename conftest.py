@@ -38,10 +38,14 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
-@pytest.hookimpl(trylast=True)  # after -m and -k: the skip counts what they leave
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what this machine cannot run."""
-    one_skip_for_all(config, items)
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    """Mark as slow what needs a server: every worker starts one. Skip what this machine cannot run."""
+    for item in items:
+        if any("PostgreSQL" in mark.args for mark in item.iter_markers("needs")):
+            item.add_marker("slow")
+    yield
+    one_skip_for_all(config, items)  # after -m and -k: it counts what they leave
 
 
 @pytest.hookimpl(wrapper=True)

@@ -401,6 +401,7 @@ def test_a_key_of_a_hint_is_one(person: Person, key: str) -> None:
 # -- all of them -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_hint_is_typed() -> None:
     where = printed()
     commands = {hint for hint in where if hint.startswith("deep ")}

@@ -68,6 +68,7 @@ def figures_of_any(folder: Path) -> float:
     return figures(folder)["Any in 100 code lines"].value
 
 
+@pytest.mark.slow
 def test_one_command_prints_every_figure() -> None:
     result = subprocess.run([sys.executable, "scripts/house.py"], cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout

@@ -110,6 +110,7 @@ def relations() -> Iterator[tuple[str, str, tuple[str, ...]]]:
                     yield f"{path.relative_to(REPOSITORY)}", target, names
 
 
+@pytest.mark.slow
 def test_no_plugin_imports_another_plugins_private_module() -> None:
     for path, target, names in relations():
         assert "." not in target, f"{path} imports {target}: only what {target.partition('.')[0]} exports is public"
@@ -127,6 +128,7 @@ def exported(module: str) -> set[str]:
     return set()
 
 
+@pytest.mark.slow
 def test_no_plugin_imports_a_private_name_of_the_kernel() -> None:
     known = {*deep_core.__all__, *(path.stem for path in sources(KERNEL)), "__version__"}
     for module, plugin in FIRST_PARTY.items():

@@ -199,6 +199,7 @@ with kernel_of() as kernel:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["all", "yes", "no"])
 @pytest.mark.parametrize("depth", [1, 2])
 def test_stored_here_and_resumed_in_another_process(tmp_path: Path, depth: int, answer: str) -> None:

@@ -333,6 +333,7 @@ def test_each_row_is_an_escape_where_nothing_confines(name: str, repo: Path) -> 
     assert mark.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bubblewrap")
 @each_escape
 def test_nothing_that_a_command_leaves_runs_outside(name: str, repo: Path) -> None:

@@ -286,6 +286,7 @@ def play(processes: Processes, steps: Sequence[tuple[Any, Any, int]]) -> World:
     return world
 
 
+@pytest.mark.slow
 @in_parts
 @MACHINE
 @given(STORED)

@@ -312,6 +312,7 @@ def kernels_of_words() -> list[tuple[Kernel, str]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::deep_core.PluginWarning")
 @pytest.mark.parametrize("how", ["in one loop", "in threads"])
 def test_three_kernels_and_forty_agents_stay_apart_when_plugins_fail_in_some(site: Site, how: str) -> None:

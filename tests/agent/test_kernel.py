@@ -236,6 +236,7 @@ def grown(before: Counter[str]) -> dict[str, int]:
     return {kind: count - before[kind] for kind, count in after.items() if count - before[kind] > 100}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ran", [False, True])
 def test_many_kernels_made_and_closed_leave_nothing_behind(ran: bool) -> None:
     def one() -> None:
@@ -258,6 +259,7 @@ def test_many_kernels_made_and_closed_leave_nothing_behind(ran: bool) -> None:
     assert len(warnings.filters) == filters
 
 
+@pytest.mark.slow
 def test_many_runs_leave_nothing_behind() -> None:
     kernel, _ = of_kind("red")
     agent = kernel.create_agent(

@@ -244,6 +244,7 @@ answer({record.name: [record.status, record.reason] for record in Kernel().recor
 """
 
 
+@pytest.mark.slow
 def test_fifty_thousand_commands_of_others_beside_a_plugin_are_read_in_one_go(installed: Environment) -> None:
     folder = Distribution("acme-many").write(installed.site)
     (folder / "entry_points.txt").write_text(f"[console_scripts]\n{MANY}\n[deep]\nmany = acme_many\nmany = acme_many\n")
@@ -256,6 +257,7 @@ def test_fifty_thousand_commands_of_others_beside_a_plugin_are_read_in_one_go(in
         }
 
 
+@pytest.mark.slow
 def test_a_distribution_with_too_many_plugins_fails_as_one(installed: Environment) -> None:
     """Each would cost a check, and two of them a comparison: a minute at every start."""
     code = "from deep_core import hookimpl\\nclass P:\\n    @hookimpl\\n    def deep_prompt_sections(self, context):\\n"

@@ -112,6 +112,7 @@ def test_a_stray_package_in_the_site_directory_shadows_nothing(hostile: Environm
     assert not (stray / "RAN").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     sample([["plugins", "list", "--json"], ["explain", "--json"], ["doctor", "--json"]], ["explain", "--json"]),

@@ -403,6 +403,7 @@ def test_list_shows_every_broken_plugin_with_status_and_reason_and_imports_none(
             assert text.removeprefix("pip install ") in listed[kind]["reason"]
 
 
+@pytest.mark.slow
 def test_the_doctor_survives_a_plugin_that_ends_the_process_and_names_it(environment: Environment) -> None:
     environment.install(*CLI, GOOD, OS_EXIT)
     checks = {check["name"]: check for check in deep(environment, "doctor", "--json", code=1)["checks"]}
@@ -431,6 +432,7 @@ def test_the_doctor_names_broken_plugins_of_every_status_and_what_to_type(enviro
     assert "deep-agent-core>=99" in checks["too_new"]["fix"]
 
 
+@pytest.mark.slow
 def test_a_plugin_that_ends_the_process_can_be_uninstalled(environment: Environment) -> None:
     environment.install(*CLI, GOOD, OS_EXIT)
     done = environment.run(environment.python, "-m", "deep_cli", "plugins", "uninstall", "os_exit", "--yes")

@@ -235,6 +235,7 @@ async def test_only_so_many_run_at_once_and_each_only_so_long(world: World) -> N
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_stopping_asks_first_and_takes_all_that_it_started(backend: LocalBackend) -> None:
     kind = await start(backend, "trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.1; done")
     await said(backend, kind, b"up")
@@ -352,6 +353,7 @@ async def test_those_that_fork_ignore_and_flood_leave_nothing_when_their_owner_e
     await gone(*known)  # also before the next start
 
 
+@pytest.mark.slow
 async def test_what_is_kept_outlives_its_owner_and_another_process_stops_it(world: World) -> None:
     run_owner(world, "local", 2, "echo up; read line; echo got $line; read", "keep")
     await ended(world.backend, "c2")
@@ -364,6 +366,7 @@ async def test_what_is_kept_outlives_its_owner_and_another_process_stops_it(worl
     await gone(*marks())
 
 
+@pytest.mark.slow
 async def test_the_next_start_ends_what_nobody_attends(world: World) -> None:
     """As after a kill of everything: the owner, and the process that looks after the command."""
     run_owner(world, "local", 1, "echo up; setsid sleep 3600; true", "keep")
@@ -439,6 +442,7 @@ async def test_a_log_goes_through_no_link(world: World) -> None:
 # -- the sandbox -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.needs("bubblewrap")
 @pytest.mark.parametrize("path", [".envrc", "a/.husky/pre-commit", ".vscode/tasks.json", "package.json"])
 async def test_what_runs_later_does_not_stay_and_is_said(world: World, path: str) -> None:

@@ -123,6 +123,7 @@ def left(mark: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere only the process group is killed")
 @pytest.mark.parametrize(
     ("command", "way"),

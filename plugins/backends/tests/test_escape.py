@@ -245,6 +245,7 @@ async def test_a_file_swapped_for_a_link_before_the_rename_is_replaced_not_follo
     assert target.read_bytes() == b"written"
 
 
+@pytest.mark.slow
 async def test_links_swapped_in_while_operations_run_never_lead_out(world: World) -> None:
     """A thread exchanges a directory and a link as fast as it can; the operations see one or the other."""
     spare, place = world.root / "spare", world.root / "place"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["a", "b/c", "/d", "/workspace/e"]), st.binary(max_size=200)))
 def test_bytes_come_back_exactly_and_carry_over(files: dict[str, bytes]) -> None:
     async def check() -> None:

@@ -29,7 +29,7 @@ class Write(TestModel):
         return {"path": self.path, **texts}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def kernel() -> Any:
     with Kernel(plugins=[deep_backends, deep_filesystem], discover=False) as kernel:
         yield kernel

@@ -136,6 +136,7 @@ async def test_300_tools_cost_at_most_300_tokens_a_request(make_kernel: Make, se
     assert with_many.explain().by_plugin().get("mcp", 0) == 0
 
 
+@pytest.mark.slow
 async def test_a_server_that_dies_in_a_call_costs_one_failed_result(
     make_kernel: Make, servers: Servers, play: Play
 ) -> None:
@@ -172,6 +173,7 @@ async def test_one_process_serves_every_run_agent_and_event_loop(
     assert servers.starts("harbor") == 1
 
 
+@pytest.mark.slow
 async def test_closing_the_kernel_ends_the_servers(make_kernel: Make, servers: Servers, play: Play) -> None:
     import threading
 
@@ -183,6 +185,7 @@ async def test_closing_the_kernel_ends_the_servers(make_kernel: Make, servers: S
     assert "deep-mcp" not in [thread.name for thread in threading.enumerate()]
 
 
+@pytest.mark.slow
 async def test_a_tool_that_fails_says_so_to_the_model(make_kernel: Make, servers: Servers, play: Play) -> None:
     kernel = make_kernel({"harbor": servers("harbor")}, settings=FREE)
     assert (await play(kernel, ("harbor_fail", {"text": "x"})))[1] == ["failed: cannot x"]
@@ -496,6 +499,7 @@ async def test_messages_show_no_secret(
     assert "token-of-the-harbor" not in caplog.text
 
 
+@pytest.mark.slow
 async def test_a_long_result_is_truncated(make_kernel: Make, servers: Servers, play: Play) -> None:
     kernel = make_kernel({"harbor": servers("harbor")}, settings=FREE, result_chars=1_000)
     _, results = await play(kernel, ("harbor_echo", {"text": "x" * 5_000}))

@@ -39,6 +39,7 @@ def test_servers_are_shown_while_they_fit_the_cheapest_first() -> None:
     assert searched(listings, 0, 20) == {"large", "small", "huge", "middle"}
 
 
+@pytest.mark.slow
 async def test_ten_small_servers_share_one_budget(make_kernel: Any) -> None:
     kernel = make_kernel(many(10), settings=FREE, tool_tokens=2_500)
     caller = Caller()

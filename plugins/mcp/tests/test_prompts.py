@@ -19,6 +19,7 @@ async def text_of(command: ChatCommand, words: str) -> str:
     return text if isinstance(text, str) else await text
 
 
+@pytest.mark.slow
 async def test_a_person_sends_a_servers_prompt_by_its_name(make_kernel: Any, servers: Any, play: Any) -> None:
     (servers.state("harbor") / "prompts").touch()
     kernel = make_kernel({"harbor": servers("harbor")}, plugins=(deep_sessions,))

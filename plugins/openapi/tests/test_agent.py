@@ -111,6 +111,7 @@ def test_an_expression_chooses(shop: Callable[..., Json]) -> None:
     assert set(tools_of(shop(tools="read & ~name:open"))) == {"shop_orders", "shop_order"}
 
 
+@pytest.mark.slow
 def test_a_thousand_operations_are_found_by_search(shop: Callable[..., Json]) -> None:
     used = kernel()
     explained = used.explain(used.create_agent(TestModel(), openapi=shop(large())))
@@ -129,6 +130,7 @@ async def test_an_operation_that_was_used_stays(shop: Callable[..., Json], serve
     assert shown == ["shop_getThing7"]
 
 
+@pytest.mark.slow
 def test_without_a_service_nothing_is_added_and_nothing_is_loaded() -> None:
     program = (
         "import sys, deep_openapi\n"

@@ -313,6 +313,7 @@ def test_a_large_schema_is_cut_and_still_lists() -> None:
     assert set(operation.schema["properties"]["body"]["properties"]) == {f"q{n}" for n in range(9)}
 
 
+@pytest.mark.slow
 def test_a_thousand_operations_have_a_thousand_names() -> None:
     assert len(operations(large())) == 1_000
 

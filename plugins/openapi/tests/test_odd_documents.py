@@ -242,6 +242,7 @@ paths:
     assert [(each.name, each.where) for each in y.parameters] == [("page", "query"), ("own", "query")]
 
 
+@pytest.mark.slow
 def test_merges_that_multiply_are_refused() -> None:
     keys = ", ".join(f"k{n}_{{0}}: 1" for n in range(100))
     lines = [f"a0: &a0 {{{keys.format(0)}}}"]

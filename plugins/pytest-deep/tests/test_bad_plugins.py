@@ -229,6 +229,7 @@ def test_a_bad_plugin_is_caught_by_its_check_alone(results: Results, plugin: str
     assert "change: " in text
 
 
+@pytest.mark.slow
 def test_a_good_plugin_passes_every_check(results: Results) -> None:
     outcomes = {name: result.outcome for name, result in results["well_made"].items()}
     assert outcomes.pop("test_metadata_says_which_deep_core") == "skipped"  # it is not installed

@@ -153,6 +153,7 @@ class Test{name}(ToolDriverConformance):
 """
 
 
+@pytest.mark.slow
 def test_every_mistake_is_caught(pytester: pytest.Pytester, run_pytest: RunPytest) -> None:
     pytester.makepyfile(AUTHOR + "".join(SUBCLASS.format(name=name) for name in CAUGHT))
     chosen = " or ".join(f"(Test{name} and {test})" for name, test in CAUGHT.items())

@@ -254,6 +254,7 @@ def look(a: str = "") -> str:
     return a
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", ["openai", "responses", "anthropic", "google"])
 def test_a_request_with_any_history_is_valid_for_its_provider(provider: str, run: Any) -> None:
     faults: list[BaseException] = []
@@ -289,6 +290,7 @@ def test_any_result_of_a_tool_can_be_sent_or_is_a_failed_result(value: Any) -> N
     to_json(shown, bytes_mode="base64")
 
 
+@pytest.mark.slow
 @settings(max_examples=EACH)
 @given(histories())
 def test_a_repaired_conversation_stays_as_it_is(history: list[ModelMessage]) -> None:
@@ -300,6 +302,7 @@ def test_a_repaired_conversation_stays_as_it_is(history: list[ModelMessage]) -> 
     assert all(clean_message(message) is message for message in made)
 
 
+@pytest.mark.slow
 def test_after_any_reply_and_result_a_session_takes_the_next_message(run: Any) -> None:
     plain = kernel()
     drawn: list[Any] = []

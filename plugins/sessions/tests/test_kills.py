@@ -102,6 +102,7 @@ def test_a_process_killed_at_a_write_loses_at_most_the_step(killed: Killed) -> N
         assert last > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(many(1, 51)))
 def test_processes_killed_at_any_moment_one_after_the_other(killed: Killed, seed: int) -> None:
     draw = random.Random(seed)

@@ -251,6 +251,7 @@ def test_a_stream_that_comes_byte_by_byte_is_read_whole(wire: str, nearly: bool)
             assert runner.run(server.read(said, range(1, len(said)))) == WHOLE
 
 
+@pytest.mark.slow
 @every
 @wires
 def test_a_stream_that_ends_at_any_byte_is_whole_or_an_error(wire: str, nearly: bool) -> None:

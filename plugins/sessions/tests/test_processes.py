@@ -202,6 +202,7 @@ async def test_processes_that_die_ask_and_answer(
     assert asked.do(finish) == "NothingToResume"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [0, 3])
 def test_a_double_answer_runs_the_call_once(zygote: Zygote, url: str, tmp_path: Path, depth: int) -> None:
     asked = Asked(zygote, url, tmp_path, depth)

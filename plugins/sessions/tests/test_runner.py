@@ -511,6 +511,7 @@ async def test_what_a_stopped_run_did_can_stay_in_the_conversation_with_an_unfin
     assert results(outcome.messages) == ["seen"]
 
 
+@pytest.mark.slow
 async def test_an_answer_that_was_seen_stays_in_whatever_moment_its_run_is_stopped() -> None:
     token, seen = CancellationToken(), list[object]()
 
@@ -549,6 +550,7 @@ async def test_a_run_that_is_stopped_before_any_answer_leaves_its_message_in_the
     assert stopped.messages == fold(await store.load("s")).messages()
 
 
+@pytest.mark.slow
 async def test_a_run_can_be_stopped_in_any_moment_and_the_next_one_has_the_session() -> None:
     one = runner(MemoryStore(), model("one"), keep_partial=True)
     ends: list[str] = []

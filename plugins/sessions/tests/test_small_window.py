@@ -72,6 +72,7 @@ async def agent_at(url: str, **more: Any) -> DeepAgent:
     return await DeepAgent.create(config=config, deps=AgentDeps(session_store=MemoryStore(), kernel=Kernel()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_known", [True, False], ids=["window known", "window unknown"])
 @pytest.mark.parametrize("summary", sample(SUMMARIES, "without an end", slow=SUMMARIES))
 async def test_a_conversation_in_a_small_window_goes_on_for_30_turns(summary: str, is_known: bool) -> None:
@@ -90,6 +91,7 @@ async def test_a_conversation_in_a_small_window_goes_on_for_30_turns(summary: st
     assert server.summaries <= 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("summary", SUMMARIES)
 async def test_where_tools_fill_half_of_the_window_what_was_said_before_makes_room(
     summary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

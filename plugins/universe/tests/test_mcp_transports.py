@@ -259,6 +259,7 @@ def test_an_argument_that_cannot_be_served_is_one_line(
     assert "--tools: no tool to serve: none matches prefix:nothing" in said("--http", ":0", "--tools", "^nothing")
 
 
+@pytest.mark.slow
 async def test_only_the_selected_tools_are_served(folder: Path, environ: dict[str, str]) -> None:
     program, *args = sys.executable, *command("--tools", "^dep")
     server = StdioServerParameters(command=program, args=args, cwd=folder, env=environ)

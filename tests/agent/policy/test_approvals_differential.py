@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 import deep_subagents
+import pytest
 from deep_subagents import decide
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -308,6 +309,7 @@ OFTEN = ["ask"] * 3 + ["answer"] * 5 + ["forge", "forge_ids", "restart"]
 STEP = st.sampled_from(OFTEN).flatmap(lambda name: st.tuples(st.just(name), STEPS[name]))
 
 
+@pytest.mark.slow
 @settings(max_examples=sequences(100))
 @given(repeats=st.booleans(), first=CALLS, steps=st.lists(STEP, min_size=1, max_size=6))
 def test_what_runs_is_what_the_model_of_approvals_says(repeats: bool, first: Any, steps: list[Any]) -> None:

@@ -94,6 +94,7 @@ def run_tree(counts: Counts, children: int, limit: int | None, **how: Any) -> tu
     return ends, "done"
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     children=st.integers(1, 8),

@@ -328,6 +328,7 @@ print(json.dumps({"output": str(result.output), "ran": tools.ran, "id": deps.ses
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_deps", [True, False])
 def test_a_conversation_that_waits_is_approved_in_another_process_with_its_session(with_deps: bool) -> None:
     """The session's record says what was asked; the conversation alone, which a client may hold, proves nothing."""

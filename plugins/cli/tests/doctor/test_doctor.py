@@ -36,6 +36,7 @@ def checks(deep: Any, *arguments: str, env: dict[str, str] | None = None) -> tup
     return done.code, {check["name"]: check for check in found["checks"]}
 
 
+@pytest.mark.slow
 def test_all_is_well_with_a_model_and_its_key(deep: Any) -> None:
     code, found = checks(deep, env={"DEEP_MODEL": "openai-chat:x", "OPENAI_API_KEY": "k"})
     assert code == 0, found
@@ -161,6 +162,7 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, int, dict[str,
     return deep, *checks(deep, env={"DEEP_PLUGINS_DISABLE": "off"})
 
 
+@pytest.mark.slow
 def test_every_plugin_that_breaks_is_named_and_the_others_are_looked_at(crowd: Any) -> None:
     _, code, found = crowd
     assert code == 1
@@ -168,6 +170,7 @@ def test_every_plugin_that_breaks_is_named_and_the_others_are_looked_at(crowd: A
     assert [found[f"plugin:{name}"]["ok"] for name in ("cli", "good")] == [True, True]
 
 
+@pytest.mark.slow
 def test_a_misspelt_owner_of_a_hook_is_reported_with_what_to_correct(crowd: Any) -> None:
     check = crowd[2]["plugin:owned"]
     assert check["ok"] is False
@@ -176,12 +179,14 @@ def test_a_misspelt_owner_of_a_hook_is_reported_with_what_to_correct(crowd: Any)
     assert check["fix"] == "correct of='goood' in acme_owned"
 
 
+@pytest.mark.slow
 def test_a_hook_of_a_plugin_that_is_not_installed_is_no_failure(crowd: Any) -> None:
     check = crowd[2]["plugin:alone"]
     assert check["ok"] is True
     assert "deep_cities has no effect without plugin calendar" in check["message"]
 
 
+@pytest.mark.slow
 def test_a_missing_model_or_key_is_reported_with_what_to_set(crowd: Any) -> None:
     deep, code, found = crowd
     assert (code, found["model"]["ok"]) == (1, False)
@@ -194,15 +199,18 @@ def test_a_missing_model_or_key_is_reported_with_what_to_set(crowd: Any) -> None
     assert "keys set for: GROQ_API_KEY" in found["model"]["message"]
 
 
+@pytest.mark.slow
 def test_a_plugin_that_floods_both_streams_is_no_trouble(crowd: Any) -> None:
     assert crowd[2]["plugin:loud"]["ok"] is True
 
 
+@pytest.mark.slow
 def test_a_plugin_is_not_blamed_for_what_another_left_behind(crowd: Any) -> None:
     assert crowd[2]["plugin:spoils"]["ok"] is True
     assert crowd[2]["plugin:spoilt"]["ok"] is True
 
 
+@pytest.mark.slow
 def test_a_plugin_is_probed_with_what_it_requires(crowd: Any) -> None:
     deep, _, found = crowd
     assert found["plugin:needy"]["ok"] is True
@@ -214,6 +222,7 @@ def test_a_plugin_is_probed_with_what_it_requires(crowd: Any) -> None:
     assert (found["plugin:old"]["ok"], found["plugin:orphan"]["ok"]) == (False, False)
 
 
+@pytest.mark.slow
 def test_an_optional_dependency_that_is_missing_is_reported_with_what_brings_it(crowd: Any) -> None:
     check = crowd[2]["plugin:maps"]
     assert "needs-extra" in check["message"]
@@ -221,12 +230,14 @@ def test_an_optional_dependency_that_is_missing_is_reported_with_what_brings_it(
     assert check["fix"].startswith("deep plugins install ")
 
 
+@pytest.mark.slow
 def test_a_disabled_plugin_is_no_failure(crowd: Any) -> None:
     check = crowd[2]["plugin:off"]
     assert check["ok"] is True
     assert "disabled" in check["message"]
 
 
+@pytest.mark.slow
 def test_two_plugins_that_clash_are_found_together(crowd: Any) -> None:
     found = crowd[2]
     assert (found["plugin:one"]["ok"], found["plugin:two"]["ok"], found["agent"]["ok"]) == (True, True, False)
@@ -375,6 +386,7 @@ def test_a_wrong_configuration_is_a_failed_check_not_the_end(deep: Any) -> None:
     assert "python" in found
 
 
+@pytest.mark.slow
 def test_a_projects_untrusted_file_is_reported_with_what_is_ignored(deep: Any) -> None:
     text = '[agent]\nmodel = "openai:x"\n[plugins.filesystem.options]\nread_lines = 7\n'
     (deep.work / "deep.toml").write_text(text)

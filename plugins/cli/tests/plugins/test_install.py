@@ -131,6 +131,7 @@ def test_a_path_is_taken_from_the_current_folder_and_recorded_whole(shop: Shop) 
     assert shop.recorded[0]["name"] == "acme-sun"
 
 
+@pytest.mark.slow
 def test_a_folder_can_be_installed_as_a_link(shop: Shop) -> None:
     project = shop.deep.work / "sun project"
     (project / "src").mkdir(parents=True)

@@ -151,6 +151,7 @@ def test_tokens_are_the_sum_of_what_the_provider_counted(deep: Any) -> None:
 # -- on a terminal ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("typed", "made", "code"), [("y\n", True, 0), ("n\n", False, 3), ("what\nno\n", False, 3)])
 def test_on_a_terminal_a_person_decides(deep: Any, typed: str, made: bool, code: int) -> None:
     with OpenAIStub(WORK) as stub:
@@ -300,6 +301,7 @@ def test_files_are_attached_as_data(deep: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_binary_file_is_refused_before_anything_is_sent(deep: Any) -> None:
     (deep.work / "x.bin").write_bytes(b"\xff\xfe\x00\x01")
     with OpenAIStub(Script("done")) as stub:
@@ -308,6 +310,7 @@ def test_a_binary_file_is_refused_before_anything_is_sent(deep: Any) -> None:
     assert "x.bin: not UTF-8 text" in done.err
 
 
+@pytest.mark.slow
 def test_attached_files_have_a_limit(deep: Any) -> None:
     deep.config("[plugins.cli]\noptions = { attach_chars = 3 }\n")
     done = deep("run", "Read", *MODEL, "--file", "a.txt", env={"OPENAI_API_KEY": "x"})
@@ -337,6 +340,7 @@ def test_a_plugin_that_is_a_file_takes_part(deep: Any) -> None:
     assert "[shouting," in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "code", "said"),
     [
@@ -414,6 +418,7 @@ def test_the_users_own_file_can(deep: Any) -> None:
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_without_a_model_the_variables_and_the_demo_are_named(deep: Any) -> None:
     done = deep("run", "Go")
     assert done.code == 2
@@ -423,6 +428,7 @@ def test_without_a_model_the_variables_and_the_demo_are_named(deep: Any) -> None
     assert len(done.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "said"),
     [("openai-chat:stub", "OPENAI_API_KEY"), ("anthropic:x", "ANTHROPIC_API_KEY"), ("foo", "provider:name")],
@@ -534,6 +540,7 @@ def test_the_json_of_a_task_that_ctrl_c_ended_says_cancelled(deep: Any) -> None:
     assert "deep: interrupted" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reason", "status", "says"),
     [("length", "truncated", "cut at the model's limit of tokens"), ("content_filter", "filtered", "content filter")],
