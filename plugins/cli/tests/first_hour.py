@@ -25,6 +25,8 @@ __all__ = ["SCREENS", "SIZES", "hour", "installed", "read_screens", "seen", "wri
 
 SCREENS = Path(__file__).parent / "screens"
 SIZES = [(80, 24), (160, 50), (40, 24)]
+TEMPORARY = "/tmp"
+"""The screens show folders in it. That of `TMPDIR` may have a longer name, and its lines break elsewhere."""
 MODEL = "anthropic:claude-sonnet-4-5"
 TESTS = "python3 -m unittest"
 STOPPED_CLOCK = """
@@ -79,7 +81,7 @@ class Held:
 @contextmanager
 def installed() -> Generator[Any]:
     """The command with the usual plugins, in a folder whose path is as long each time: lines break alike."""
-    root = Path(tempfile.mkdtemp(prefix="deep-")).resolve()
+    root = Path(tempfile.mkdtemp(prefix="deep-", dir=TEMPORARY)).resolve()
     clock = Distribution("stopped-clock", {"stopped_clock": "stopped_clock"}, {"stopped_clock.py": STOPPED_CLOCK})
     try:
         deep = started(made(root, "backends", "filesystem", "demo", "todo", "summarization", others=(clock,)))
@@ -109,7 +111,7 @@ def hour(deep: Any, size: tuple[int, int]) -> Iterator[tuple[str, Terminal]]:
         deep: the command, of `installed`.
         size: columns and lines of the terminal.
     """
-    with Terminal(deep, "demo", env={}, size=size) as terminal:
+    with Terminal(deep, "demo", env={"TMPDIR": TEMPORARY}, size=size) as terminal:
         terminal.expect("deep doctor")
         assert terminal.end() == 0
         yield "1 deep demo shows a whole run, without a key", terminal
